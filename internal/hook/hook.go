@@ -160,11 +160,12 @@ func (h *handler) handle(ctx context.Context) error {
 	return nil
 }
 
-// tool records an event at a tool boundary. If the agent continues a turn that has ended, tool opens the turn again.
+// tool records an event at a tool boundary. If the agent continues a turn that has ended, tool opens the turn again. If the agent began the
+// turn itself, tool opens the turn.
 func (h *handler) tool(ctx context.Context) error {
 	late, err := h.notes.IsAfterEnd(ctx, h.Payload)
 	if err == nil && late && h.Place.Exists() {
-		err = h.reopenTurn(ctx)
+		err = h.openUnreported(ctx)
 	}
 	return errors.Join(err, h.notes.RecordTool(ctx, h.Payload))
 }

@@ -81,15 +81,22 @@ func (h *handler) end(ctx context.Context, interrupted bool) error {
 	if err != nil {
 		return err
 	}
+	turns, err := h.spool.Turns(ctx)
+	if err != nil {
+		return err
+	}
+	if !slices.ContainsFunc(turns, func(t timeline.OpenTurn) bool { return t.Key == key }) {
+		began, err := h.beginUnreported(ctx, true)
+		if err != nil {
+			return err
+		}
+		key = cmp.Or(began, key) // the turn made no call
+	}
 	if key == "" {
 		return segno.Errorf(segno.KindNotFound, "end turn", string(h.Session), "no turn of this session is open")
 	}
 	ending := timeline.TurnEnd{Key: key, Agent: h.agent.Name, Source: h.source(), Interrupted: interrupted, Message: h.LastMessage,
 		Process: spool.TurnProcess(h.agentPID(ctx)), AwaitTranscript: h.awaitTranscript}
-	turns, err := h.spool.Turns(ctx)
-	if err != nil {
-		return err
-	}
 	if ending.Tasks, err = h.backgroundTasks(ctx, key, turns); err != nil {
 		return err
 	}
@@ -165,6 +172,39 @@ func (h *handler) endTurn(ctx context.Context, e timeline.TurnEnd, ws segno.Work
 		}
 		return err
 	})
+}
+
+// openUnreported opens the turn of a call for whose prompt the agent called no hook.
+func (h *handler) openUnreported(ctx context.Context) error {
+	began, err := h.beginUnreported(ctx, false)
+	if began != "" || err != nil || h.PromptID == "" {
+		return err
+	}
+	return h.reopenTurn(ctx)
+}
+
+// beginUnreported opens a turn if Claude Code called no hook for the session's newest prompt, and returns the key of the turn, else "". The
+// events of such a turn have no key, or another one. If isFirst is set, it opens only the first turn of a session, whose prompt the agent
+// wrote itself.
+func (h *handler) beginUnreported(ctx context.Context, isFirst bool) (key segno.TurnKey, err error) {
+	if h.agent.Name != claude.Name || !h.Place.Exists() {
+		return "", nil
+	}
+	text, isOwn, err := h.Place.ClaudeTranscripts().UnreportedPrompt(ctx, h.source())
+	if err != nil || text == "" || isFirst && !isOwn {
+		return "", err
+	}
+	err = h.withTimeline(ctx, "", func(ctx context.Context, store *local.Store, tl *timeline.Timeline) error {
+		if dir, err := store.SessionDir(ctx, h.Session); isFirst && dir != "" || err != nil {
+			return err
+		}
+		begun, err := tl.BeginTurn(ctx, timeline.Prompt{Key: segno.TurnKey(segno.NewID()), Agent: h.agent.Name, Source: h.source(), Text: text,
+			Process: spool.TurnProcess(h.agentPID(ctx)), Queued: true})
+		key = begun.Key
+		h.answer.addContext(h.Payload.Event, begun.Tell)
+		return err
+	})
+	return key, err
 }
 
 // reopenTurn opens the turn of the event's prompt again, because the agent continues it after its end.

@@ -146,6 +146,16 @@ func (r *record) isHousekeeping() bool {
 	return r.kind == kindSystem && (string(r.subtype) == "turn_duration" || string(r.subtype) == "stop_hook_summary")
 }
 
+// isQueued reports whether r is a prompt that waited in the agent's queue and began a turn.
+func (r *record) isQueued() bool {
+	return r.kind == kindUser && r.isSubmitted && string(r.field("promptSource")) == `"queued"`
+}
+
+// isContinuation reports whether r is a prompt that the agent wrote itself.
+func (r *record) isContinuation() bool {
+	return r.kind == kindUser && !r.isSidechain && string(field(r.field("origin"), "kind")) == `"auto-continuation"`
+}
+
 // time returns the record's time in milliseconds.
 func (r *record) time() (int64, bool) {
 	t, err := time.Parse(time.RFC3339Nano, string(r.timestamp))

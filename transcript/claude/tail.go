@@ -267,6 +267,41 @@ func (c *Transcripts) TypedCommand(ctx context.Context, src segno.Source, key se
 	return command, from, to, sessionfile.IOError(op, src.Path, err)
 }
 
+// UnreportedPrompt returns the text of the newest prompt of a session if the agent called no hook for it, else "". isOwn is set if the agent
+// wrote the prompt itself: after the user accepted a plan and chose to clear the context, Claude Code begins a session with the plan.
+// UnreportedPrompt gives the agent a moment to write the record.
+func (c *Transcripts) UnreportedPrompt(ctx context.Context, src segno.Source) (text string, isOwn bool, err error) {
+	const op = "look for a prompt"
+	ctx, cancel := context.WithTimeout(ctx, markDelay)
+	defer cancel()
+	err = poll(ctx, 20*time.Millisecond, func() (isPrompted bool, err error) {
+		f, _, err := c.open(ctx, op, src)
+		if segno.KindOf(err) == segno.KindNotFound {
+			return false, nil
+		}
+		if err != nil {
+			return false, err
+		}
+		defer f.Close()
+		_, err = readTail(f, tailOffset(f), func(r *record) bool {
+			isContinuation := r.isContinuation()
+			if !isContinuation && !(r.kind == kindUser && r.isSubmitted && !r.isSidechain) {
+				return true
+			}
+			isPrompted, isOwn, text = true, isContinuation, ""
+			if isContinuation {
+				text = textOf(field(r.message, "content"))
+			}
+			return true
+		})
+		return isPrompted, err
+	})
+	if errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled) {
+		err = nil // the session has no prompt
+	}
+	return text, isOwn, sessionfile.IOError(op, src.Path, err)
+}
+
 // RunsCommandsFirst reports whether the agent runs commands at the beginning of a call: those in the text of a skill, or the command of git
 // that makes the worktree of a subagent. The input of a call may be clipped, and then contains quotes in a string.
 func (c *Transcripts) RunsCommandsFirst(tool string, input []byte) bool {
@@ -327,7 +362,7 @@ func (c *Transcripts) readTurnEnd(ctx context.Context, src segno.Source, key seg
 
 // turnSearch finds the end of a turn in the records of a tail.
 type turnSearch struct {
-	key      segno.TurnKey // "" for the newest prompt that waited in the agent's queue
+	key      segno.TurnKey // "" for the newest prompt that waited in the agent's queue, or that the agent wrote itself
 	isQueued bool          // key belongs to a prompt in the queue
 	isFound  bool          // the turn's prompt was found
 	end      turnEnd
@@ -339,11 +374,11 @@ func (s *turnSearch) add(r *record) bool {
 	if r.isSidechain {
 		return true
 	}
-	isQueued := r.kind == kindUser && r.isSubmitted && string(r.field("promptSource")) == `"queued"`
+	isQueued := r.isQueued() || r.isContinuation()
 	if isQueued && (s.key == "" || s.isQueued) {
 		*s = turnSearch{key: segno.TurnKey(jsonscan.Unescape(r.promptID)), isQueued: true}
 	}
-	isOwn := s.key != "" && string(r.promptID) == string(s.key)
+	isOwn := (s.key != "" || s.isQueued) && string(r.promptID) == string(s.key) // a continuation may have no id
 	if s.isFound = s.isFound || isOwn; s.isFound && !s.end.isPassed {
 		s.end.add(r, isOwn, isQueued)
 	}

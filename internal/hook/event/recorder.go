@@ -136,15 +136,16 @@ func (r Recorder) RecordTool(ctx context.Context, p Payload) error {
 	return r.saveFiles(ctx, p, key, e)
 }
 
-// IsAfterEnd reports whether an event is the first call of the agent itself, not of a subagent, under a prompt without an open turn: the
-// agent continues a turn that has ended, or segno did not see the beginning of the turn.
+// IsAfterEnd reports whether an event is the first call of the agent itself, not of a subagent, under a prompt without an open turn, or
+// without a prompt and in a session without an open turn: the agent continues a turn that has ended, or segno did not see the beginning of
+// the turn.
 func (r Recorder) IsAfterEnd(ctx context.Context, p Payload) (bool, error) {
 	s, ok := r.Spool.(eventReceiver)
-	if !ok || p.Event != "PreToolUse" || p.PromptID == "" || p.AgentID != "" {
+	if !ok || p.Event != "PreToolUse" || p.AgentID != "" {
 		return false, nil
 	}
 	key, err := r.TurnOf(ctx, p)
-	return key != "" && !s.Has(key), err
+	return err == nil && (key == "" || !s.Has(key)), err
 }
 
 // recordChangedInput records the beginning of a call again, with the input that the tool received, if a hook of the user changed the input

@@ -71,3 +71,26 @@ func TestAPlanWithoutCalls(t *testing.T) {
 		c.wantNoFailures()
 	}
 }
+
+// TestAMessageDuringTheStopHooks types a message while the hooks for the end of a turn run. segno's hook has read the agent's queue before.
+// The message begins a turn without an event, and what the user changed before the first call is not the turn's.
+func TestAMessageDuringTheStopHooks(t *testing.T) {
+	c := newScene(t, map[string]string{"a": "0", "b": "0", "yours": "0"})
+	c.asks("p1", "one")
+	c.sendEvent("UserPromptSubmit", "prompt_id", "p1", "prompt", "two")
+	c.stops("p1") // the queue is not in the session yet
+	c.agent(`"type":"queue-operation","operation":"enqueue","content":"two"`)
+	c.agent(`"type":"queue-operation","operation":"dequeue"`)
+	c.agent(`"type":"user","promptId":"p2","permissionMode":"default","promptSource":"queued","message":{"role":"user","content":"two"}`)
+	c.write("yours", "1")
+	c.waitForClock()
+	c.writes("p2", "t1", "a", "1")
+	c.wantUndoRefused("is open")
+	c.runs("p2", "t2", "make b", func() { c.write("b", "1") })
+	c.stops("p2")
+	c.wantOpen()
+	c.wantHistory("base, 1 one, external, 2 two")
+	c.wantConflicts(c.undo(1))
+	c.wantFiles("a=0 b=0 yours=1")
+	c.wantNoFailures()
+}

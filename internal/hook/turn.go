@@ -190,7 +190,7 @@ func (h *handler) beginUnreported(ctx context.Context, isFirst bool) (key segno.
 	if h.agent.Name != claude.Name || !h.Place.Exists() {
 		return "", nil
 	}
-	text, isOwn, err := h.Place.ClaudeTranscripts().UnreportedPrompt(ctx, h.source())
+	text, isOwn, err := h.Place.ClaudeTranscripts().UnreportedPrompt(ctx, h.source(), segno.TurnKey(h.PromptID))
 	if err != nil || text == "" || isFirst && !isOwn {
 		return "", err
 	}

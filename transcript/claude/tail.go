@@ -268,9 +268,9 @@ func (c *Transcripts) TypedCommand(ctx context.Context, src segno.Source, key se
 }
 
 // UnreportedPrompt returns the text of the newest prompt of a session if the agent called no hook for it, else "". isOwn is set if the agent
-// wrote the prompt itself: after the user accepted a plan and chose to clear the context, Claude Code begins a session with the plan.
-// UnreportedPrompt gives the agent a moment to write the record.
-func (c *Transcripts) UnreportedPrompt(ctx context.Context, src segno.Source) (text string, isOwn bool, err error) {
+// wrote the prompt itself: after the user accepted a plan and chose to clear the context, Claude Code begins a session with the plan. The
+// other such prompt waited in the agent's queue, and its id is key. UnreportedPrompt gives the agent a moment to write the record.
+func (c *Transcripts) UnreportedPrompt(ctx context.Context, src segno.Source, key segno.TurnKey) (text string, isOwn bool, err error) {
 	const op = "look for a prompt"
 	ctx, cancel := context.WithTimeout(ctx, markDelay)
 	defer cancel()
@@ -289,7 +289,7 @@ func (c *Transcripts) UnreportedPrompt(ctx context.Context, src segno.Source) (t
 				return true
 			}
 			isPrompted, isOwn, text = true, isContinuation, ""
-			if isContinuation {
+			if isContinuation || r.isQueued() && string(r.promptID) == string(key) {
 				text = textOf(field(r.message, "content"))
 			}
 			return true

@@ -40,6 +40,8 @@ type SessionHeader struct {
 	FromOthers bool
 	// IsCopied means that the transcript was copied to where the agent looks for the sessions of Dir, and that the agent has not continued it there.
 	IsCopied bool
+	// IsSubagent means that an agent began the session for a part of a turn of another session, and not a user.
+	IsSubagent bool
 }
 
 // Discovery is the ability of a [segno.Transcript] to list the sessions on this machine.

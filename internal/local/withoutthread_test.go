@@ -1,10 +1,14 @@
 package local_test
 
 import (
+	"fmt"
+	"os"
+	"path/filepath"
 	"testing"
 	"time"
 
 	"github.com/dalsegno/segno"
+	"github.com/dalsegno/segno/internal/local"
 )
 
 // TestWithoutThread lists the sessions of Claude Code without a thread. The proxy recorded the turns of one under a name that only ACP
@@ -37,5 +41,39 @@ func TestWithoutThread(t *testing.T) {
 		if id := segno.SessionID(sessionID(i)); got[id] != want {
 			t.Errorf("session %d has no thread: %v, want %v", i, got[id], want)
 		}
+	}
+}
+
+// TestASubagentNeedsNoThread lists the sessions of Codex without a thread. A review by Codex and a subagent have sessions, but no turns: their
+// work is a part of a turn of another session.
+func TestASubagentNeedsNoThread(t *testing.T) {
+	ctx, dir := t.Context(), t.TempDir()
+	p := local.Place{Store: filepath.Join(dir, "store"), UserHome: dir, Homes: local.Homes{"codex": filepath.Join(dir, "codex")}, Now: time.Now}
+	day := filepath.Join(dir, "codex", "sessions", "2026", "11", "20")
+	if err := os.MkdirAll(day, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	const user = `"cli"`
+	for i, source := range []string{user, `{"subagent":"review"}`, `{"subagent":{"thread_spawn":{"parent_thread_id":"x","depth":1}}}`} {
+		id := sessionID(i)
+		lines := fmt.Sprintf(`{"timestamp":"2026-11-20T12:08:11.000Z","type":"session_meta","payload":{"id":%q,"timestamp":"2026-11-20T12:08:11.000Z","cwd":"/srv/proj","source":%s}}
+{"timestamp":"2026-11-20T12:08:12.000Z","type":"event_msg","payload":{"type":"user_message","message":"hello"}}
+{"timestamp":"2026-11-20T12:08:13.000Z","type":"response_item","payload":{"type":"message","role":"assistant","content":[]}}
+`, id, source)
+		if err := os.WriteFile(filepath.Join(day, "rollout-2026-11-20T12-08-11-"+id+".jsonl"), []byte(lines), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	store, err := p.Open(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer store.Close()
+	found, err := store.WithoutThread(ctx, "codex", "/srv", time.Time{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(found) != 1 || found[0].Session != segno.SessionID(sessionID(0)) {
+		t.Errorf("without a thread are %+v, want only the session of the user", found)
 	}
 }

@@ -117,6 +117,8 @@ type header struct {
 	history history
 	dir     string // the directory in the first line
 	end     int64
+
+	isSubagent bool
 }
 
 func (h *header) read(ctx context.Context, in io.ReaderAt, size int64) error {
@@ -148,7 +150,7 @@ func (h *header) readPart(ctx context.Context, in io.ReaderAt, from, to int64) e
 			if err != nil {
 				return segno.NewError(segno.KindInvalid, "", "", err)
 			}
-			h.dir, h.hasBase, h.history.isPaged = m.dir, m.base != nil, m.isPaged
+			h.dir, h.hasBase, h.history.isPaged, h.isSubagent = m.dir, m.base != nil, m.isPaged, m.isSubagent
 		}
 		if r.parse(at.Bytes) != nil {
 			continue
@@ -164,7 +166,7 @@ func (h *header) readPart(ctx context.Context, in io.ReaderAt, from, to int64) e
 }
 
 func (h *header) result() transcript.SessionHeader {
-	out := transcript.SessionHeader{Dir: h.dir, Turns: -1, End: h.end}
+	out := transcript.SessionHeader{Dir: h.dir, Turns: -1, End: h.end, IsSubagent: h.isSubagent}
 	if h.history.dir != "" {
 		out.Dir = h.history.dir
 	}
@@ -193,7 +195,7 @@ func (c *Transcripts) lineageHeader(ctx context.Context, op string, file transcr
 		return transcript.SessionHeader{}, sessionfile.IOError(op, file.Path, err)
 	}
 	out := all.result()
-	out.FromOthers = true
+	out.FromOthers, out.IsSubagent = true, h.isSubagent
 	if title := h.result().Title; title != "" {
 		out.Title = title // the first prompt after the fork
 	}

@@ -21,6 +21,8 @@ type meta struct {
 	time    time.Time
 	isPaged bool // lines have ordinals, and Codex needs the ordinal of the last line
 	base    *historyBase
+
+	isSubagent bool // the session has a part of a turn of another session, such as a review
 }
 
 // historyBase is the place of the lines before the first line of a rollout.
@@ -42,6 +44,7 @@ func parseMeta(line []byte) (meta, error) {
 		return m, fmt.Errorf("its session_meta has no id: %w", errNoMeta)
 	}
 	m.dir = jsonscan.Text(m.field("payload", "cwd"))
+	m.isSubagent = m.field("payload", "source", "subagent") != nil
 	m.version = jsonscan.Text(m.field("payload", "cli_version"))
 	m.isPaged = jsonscan.Text(m.field("payload", "history_mode")) == "paginated"
 	m.time, _ = time.Parse(time.RFC3339Nano, jsonscan.Text(m.field("payload", "timestamp"))) // zero without one

@@ -274,7 +274,7 @@ func (c *Transcripts) UnreportedPrompt(ctx context.Context, src segno.Source, ke
 	const op = "look for a prompt"
 	ctx, cancel := context.WithTimeout(ctx, markDelay)
 	defer cancel()
-	err = poll(ctx, 20*time.Millisecond, func() (isPrompted bool, err error) {
+	err = poll(ctx, markInterval, func() (isWritten bool, err error) {
 		f, _, err := c.open(ctx, op, src)
 		if segno.KindOf(err) == segno.KindNotFound {
 			return false, nil
@@ -284,20 +284,24 @@ func (c *Transcripts) UnreportedPrompt(ctx context.Context, src segno.Source, ke
 		}
 		defer f.Close()
 		_, err = readTail(f, tailOffset(f), func(r *record) bool {
-			isContinuation := r.isContinuation()
-			if !isContinuation && !(r.kind == kindUser && r.isSubmitted && !r.isSidechain) {
+			if r.kind != kindUser || r.isSidechain {
 				return true
 			}
-			isPrompted, isOwn, text = true, isContinuation, ""
-			if isContinuation || r.isQueued() && string(r.promptID) == string(key) {
+			hasKey, isContinuation := key != "" && string(r.promptID) == string(key), r.isContinuation()
+			isPrompt := isContinuation || r.isSubmitted
+			isWritten = isWritten || hasKey || isPrompt && key == ""
+			if isPrompt {
+				isOwn, text = isContinuation, ""
+			}
+			if isContinuation || isPrompt && hasKey && r.isQueued() {
 				text = textOf(field(r.message, "content"))
 			}
 			return true
 		})
-		return isPrompted, err
+		return isWritten, err
 	})
-	if errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled) {
-		err = nil // the session has no prompt
+	if errors.Is(err, context.DeadlineExceeded) {
+		err = nil // the session has no record of the prompt
 	}
 	return text, isOwn, sessionfile.IOError(op, src.Path, err)
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/dalsegno/segno"
 	"github.com/dalsegno/segno/agents/claude"
+	"github.com/dalsegno/segno/agents/codex"
 	"github.com/dalsegno/segno/internal/local"
 	"github.com/dalsegno/segno/internal/local/spool"
 	"github.com/dalsegno/segno/internal/proc"
@@ -99,6 +100,12 @@ func (h *handler) end(ctx context.Context, interrupted bool) error {
 		Process: spool.TurnProcess(h.agentPID(ctx)), AwaitTranscript: h.awaitTranscript}
 	if ending.Tasks, err = h.backgroundTasks(ctx, key, turns); err != nil {
 		return err
+	}
+	if h.agent.Name == codex.Name && h.LastMessage == "" && !interrupted {
+		// Codex reports no message if the last one is a plan. Without a readable session, there is none.
+		if plan, err := h.Place.CodexTranscripts().LastMessage(ctx, ending.Source, segno.TurnKey(h.PromptID), ""); err == nil {
+			ending.Message = plan
+		}
 	}
 	for _, t := range turns {
 		if t.Key != key {

@@ -38,7 +38,28 @@ func (c *Transcripts) MadeNoCalls(ctx context.Context, src segno.Source, key seg
 	if err != nil || t.calls > 0 || slices.ContainsFunc(slices.Collect(maps.Keys(t.running)), isUnknown) {
 		return false, err
 	}
-	return t.isOver || t.message != "" && t.message == strings.TrimSpace(lastMessage), nil
+	return t.isOver || isReported(t.message, lastMessage), nil
+}
+
+// LastMessage returns the last message of the model in a turn. reported is the one that Codex reported at the end of the turn: in plan mode
+// that lacks the plan. If the session has another message, LastMessage returns reported.
+func (c *Transcripts) LastMessage(ctx context.Context, src segno.Source, key segno.TurnKey, reported string) (string, error) {
+	t, err := c.observe(ctx, src, key)
+	if err != nil || !isReported(t.message, reported) {
+		return reported, err
+	}
+	return t.message, nil
+}
+
+// The tags around a plan in a message of the model.
+const planBegin, planEnd = "<proposed_plan>", "</proposed_plan>"
+
+// isReported reports whether a message of the model is the one that Codex reported as the last one. Codex leaves out the plan in a message.
+func isReported(message, reported string) bool {
+	isSame := func(text string) bool { return slices.Equal(strings.Fields(text), strings.Fields(reported)) }
+	before, plan, hasPlan := strings.Cut(message, planBegin)
+	_, after, _ := strings.Cut(plan, planEnd)
+	return message != "" && (message == strings.TrimSpace(reported) || hasPlan && isSame(before+"\n"+after))
 }
 
 // endWait is the longest time by which Codex may write the end of a turn later than it reports the end.

@@ -52,6 +52,35 @@ func TestMadeNoCalls(t *testing.T) {
 	}
 }
 
+// TestAPlanIsTheLastMessage asks about a turn of Codex's plan mode: at its end, Codex reports the last message without the plan.
+func TestAPlanIsTheLastMessage(t *testing.T) {
+	const plan = "<proposed_plan>\n# Plan\n- do it\n</proposed_plan>"
+	for _, tc := range []struct {
+		message, reported string
+		want              bool
+	}{
+		{plan, "", true}, {"This is it:\n\n" + plan + "\n\nShall I?", "This is it:\n\nShall I?", true}, {plan, "another", false},
+		{"So far.", "", false}, {"I write <proposed_plan> next.", "", false},
+	} {
+		home := t.TempDir()
+		s := newSession(t, home, firstID, nil)
+		s.prompt("plan", "ask")
+		s.message("assistant", tc.message)
+		s.flush()
+		c, src := codex.New(home, codex.Options{}), segno.Source{Session: firstID}
+		if none, err := c.MadeNoCalls(t.Context(), src, "plan", tc.reported, nil); err != nil || none != tc.want {
+			t.Errorf("%q: MadeNoCalls is %v, %v", tc.message, none, err)
+		}
+		want := tc.reported
+		if tc.want {
+			want = tc.message
+		}
+		if got, err := c.LastMessage(t.Context(), src, "plan", tc.reported); err != nil || got != want {
+			t.Errorf("LastMessage is %q, %v, want %q", got, err, want)
+		}
+	}
+}
+
 // TestMadeNoCallsSince asks about the turns since a time, as the proxy does.
 func TestMadeNoCallsSince(t *testing.T) {
 	for name, tc := range map[string]struct {

@@ -38,8 +38,8 @@ func TestAPlanInAnEmptyContext(t *testing.T) {
 				case "esc":
 					c.waitForClock()
 					c.interrupt(prompt)
-					c.waitForClock()
 				case "killed":
+					c.waitForClock()
 					c.killAgent()
 				case "continued": // by a hook of the user for the end of a turn
 					c.stops(prompt)
@@ -48,6 +48,7 @@ func TestAPlanInAnEmptyContext(t *testing.T) {
 					c.stops(prompt)
 					c.wantConflicts(c.undo(1))
 				}
+				c.waitForClock()
 				c.write("late", "2")
 				c.wantConflicts(c.undo(1))
 				c.wantFiles("a=0 b=0 late=2 mine=1 yours=1")

@@ -40,12 +40,12 @@ func TestBothCommandsRecordTheSame(t *testing.T) {
 		`{"hook_event_name":"PreToolUse","session_id":"s","prompt_id":"p","tool_name":"Bash","tool_use_id":"t1","tool_input":{"command":"a <&> b"}}`,
 		`{"hook_event_name":"PostToolUse","session_id":"s","prompt_id":"p","tool_name":"Bash","tool_use_id":"t1","tool_response":{"stdout":"` + strings.Repeat("long ", 100_000) + `"},"duration_ms":1.5}`,
 		`{"hook_event_name":"PostToolUseFailure","session_id":"s","prompt_id":"p","tool_name":"Bash","tool_use_id":"t2","error":"Exit code 7\nno"}`,
-		`{"hook_event_name":"PreToolUse","session_id":"unknown"}`,
+		`{"hook_event_name":"PreToolUse","session_id":"unknown","agent_id":"a"}`,
 	} {
 		var said, saidToo bytes.Buffer
 		Run(t.Context(), "claude", Event{Place: place, Stdin: strings.NewReader(text), Stdout: &said, Getenv: none})
 		event.ToolHook{Stdin: strings.NewReader(text), Stdout: &saidToo, Getenv: none, Now: now,
-			Delegate: func(context.Context, io.Reader) error { t.Error("handed on:", text[:60]); return nil },
+			Delegate: func(context.Context, io.Reader) error { t.Error("handed on:", text); return nil },
 		}.Run(t.Context(), []string{"--store", b, "hook", "claude"})
 		if said.Len()+saidToo.Len() > 0 {
 			t.Errorf("they said %q and %q", &said, &saidToo)

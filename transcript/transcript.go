@@ -38,10 +38,9 @@ type SessionHeader struct {
 	// FromOthers means that a part of the header comes from other files. The header may then change although the
 	// session's file does not.
 	FromOthers bool
-	// IsCopied means that the transcript was copied to where the agent looks for the sessions of Dir, and that the agent has not continued it there.
-	IsCopied bool
-	// IsSubagent means that an agent began the session for a part of a turn of another session, and not a user.
-	IsSubagent bool
+	// HasNoTurn means that no turn of a user began in the session. All its turns were copied from another session, it has a part of a turn of
+	// another session, as a subagent's has, or the user has not prompted the agent.
+	HasNoTurn bool
 }
 
 // Discovery is the ability of a [segno.Transcript] to list the sessions on this machine.

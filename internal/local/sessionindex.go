@@ -81,7 +81,7 @@ func newSessionIndex() *sessionIndex {
 	return &sessionIndex{sessions: map[sessionKey]indexedSession{}}
 }
 
-const sessionIndexHead = "segno-sessions 2\n"
+const sessionIndexHead = "segno-sessions 3\n"
 
 // maxSessionIndex is the size of the largest file that is read as an index: some hundred thousand sessions.
 const maxSessionIndex = 256 << 20

@@ -254,8 +254,9 @@ func (s *Store) endsAt(ctx context.Context, d *SessionDetail, p *segno.Position)
 
 // WithoutThread returns the sessions of an agent in a directory or below it that have a conversation, that
 // changed after a time, and that belong to no thread, because none of their turns was recorded. It leaves
-// out a session with an open turn, because the end of the first turn creates the thread, one that was copied there, such as by
-// 'segno unpack', because it had no turn there, and one of a subagent, because its work is a part of a turn of another session. It also leaves out a session if the proxy recorded its turns under the name that the agent has over ACP, such as OpenCode.
+// out a session with an open turn, because the end of the first turn creates the thread, and one in which no turn began; see
+// [transcript.SessionHeader]. It also leaves out a session if the proxy recorded its turns under the name that the agent has
+// over ACP, such as OpenCode.
 func (s *Store) WithoutThread(ctx context.Context, agent, root string, since time.Time) (out []SessionDetail, err error) {
 	found, _ := s.place.FindSessions(ctx) // 'segno sessions' names the sessions that cannot be read
 	found = slices.DeleteFunc(found, func(f FoundSession) bool { return f.Agent != agent || !f.Modified.After(since) })
@@ -269,7 +270,7 @@ func (s *Store) WithoutThread(ctx context.Context, agent, root string, since tim
 	}
 	for _, d := range details {
 		isOpen := slices.ContainsFunc(open, func(t timeline.OpenTurn) bool { return t.Source.Session == d.Session })
-		if rel, relErr := filepath.Rel(root, d.Dir); d.Err != nil || d.End <= 0 || d.Thread != "" || d.IsCopied || d.IsSubagent || isOpen || relErr != nil || !filepath.IsLocal(rel) {
+		if rel, relErr := filepath.Rel(root, d.Dir); d.Err != nil || d.End <= 0 || d.Thread != "" || d.HasNoTurn || isOpen || relErr != nil || !filepath.IsLocal(rel) {
 			continue
 		}
 		head, err := s.headWhere(ctx, d.Session, func(l segno.Link) bool { _, known := agents.Of(l.Agent); return !known })

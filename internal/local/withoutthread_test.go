@@ -4,11 +4,14 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/dalsegno/segno"
 	"github.com/dalsegno/segno/internal/local"
+	"github.com/dalsegno/segno/transcript/claude"
 )
 
 // TestWithoutThread lists the sessions of Claude Code without a thread. The proxy recorded the turns of one under a name that only ACP
@@ -42,6 +45,55 @@ func TestWithoutThread(t *testing.T) {
 			t.Errorf("session %d has no thread: %v, want %v", i, got[id], want)
 		}
 	}
+}
+
+// TestASessionWithoutATurnNeedsNoThread lists the sessions of Claude Code without a thread. After /clear a session has only the record of this
+// command, and after /branch only copied records, until the user prompts the agent.
+func TestASessionWithoutATurnNeedsNoThread(t *testing.T) {
+	ctx := t.Context()
+	const turns = 100 // more than a header reads
+	p := writeSessions(t, 4, turns)
+	for i, edit := range []func(text, id string) string{
+		func(_, id string) string {
+			return fmt.Sprintf(`{"parentUuid":null,"isSidechain":false,"type":"user","message":{"role":"user","content":"<command-name>/clear</command-name>"},"uuid":"c","cwd":"/srv/project-0","sessionId":%q,"version":"2.1.197"}`+"\n", id)
+		},
+		copied,
+		func(text, id string) string {
+			own := strings.ReplaceAll(transcriptOf(id, "/srv/project-2", turns+1)[len(text):], sessionID(2)+"-", "own-")
+			return copied(text, id) + own
+		},
+	} {
+		name := filepath.Join(p.Homes["claude"], "projects", claude.Slug(fmt.Sprintf("/srv/project-%d", i)), sessionID(i)+".jsonl")
+		text, err := os.ReadFile(name)
+		if err == nil {
+			err = os.WriteFile(name, []byte(edit(string(text), sessionID(i))), 0o600)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	store, err := p.Open(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer store.Close()
+	found, err := store.WithoutThread(ctx, "claude", "/srv", time.Time{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for _, d := range found {
+		got = append(got, string(d.Session))
+	}
+	slices.Sort(got)
+	if want := []string{sessionID(2), sessionID(3)}; !slices.Equal(got, want) {
+		t.Errorf("without a thread are %v, want %v", got, want)
+	}
+}
+
+// copied marks all records of a session as copies of another session's.
+func copied(text, id string) string {
+	return strings.ReplaceAll(text, `"sessionId":"`+id+`"`, `"sessionId":"`+id+`","forkedFrom":{"sessionId":"other","messageUuid":"u"}`)
 }
 
 // TestASubagentNeedsNoThread lists the sessions of Codex without a thread. A review by Codex and a subagent have sessions, but no turns: their

@@ -129,6 +129,8 @@ type header struct {
 	first   string // the first prompt
 	last    string // the newest prompt, if the first is too long to be at the beginning
 	end     int64
+	// isCopied means that the end of the conversation is a copy from another session, to which the agent has not replied.
+	isCopied bool
 }
 
 func (h *header) read(ctx context.Context, f *os.File) error {
@@ -145,7 +147,7 @@ func (h *header) read(ctx context.Context, f *os.File) error {
 	if err := h.readPart(ctx, f, 0, edgeSize); err != nil {
 		return err
 	}
-	h.end = 0
+	h.end, h.isCopied = 0, false
 	from := size - edgeSize
 	if err := h.readPart(ctx, f, from, size); err != nil || h.end > 0 {
 		return err
@@ -187,6 +189,12 @@ func (h *header) add(r *record, at sessionfile.Line) {
 	}
 	if r.kind.isMessage() && !r.isSidechain {
 		h.end = at.Offset + int64(len(at.Bytes))
+		switch {
+		case r.forkedFrom != nil:
+			h.isCopied = true
+		case r.kind == kindAssistant:
+			h.isCopied = false
+		}
 	}
 	if h.first == "" && r.kind == kindUser && !r.isSidechain && !r.isMeta && !r.isSummary {
 		if role, words := readPrompt(r); role == rolePrompt {
@@ -197,16 +205,17 @@ func (h *header) add(r *record, at sessionfile.Line) {
 
 func (h *header) result() transcript.SessionHeader {
 	g := h.graph
-	out := transcript.SessionHeader{Dir: g.dir, Title: cmp.Or(h.custom, h.summary, h.first, h.last), Turns: -1, End: h.end}
+	out := transcript.SessionHeader{Dir: g.dir, Title: cmp.Or(h.custom, h.summary, h.first, h.last), Turns: -1, End: h.end, HasNoTurn: h.isCopied}
 	if cwd := g.cwdText(); out.Dir == "" && cwd != "" {
 		out.Dir = dirOfSlug(g.slug)
-		out.IsCopied = out.Dir != ""
+		out.HasNoTurn = out.HasNoTurn || out.Dir != ""
 		out.Dir = cmp.Or(out.Dir, cwd)
 	}
 	if g.isWhole {
 		leaf, _ := g.leaf("")
 		path, _ := g.path(leaf)
 		out.Turns = len(g.turnsOf(path))
+		out.HasNoTurn = out.HasNoTurn || out.Turns == 0
 	}
 	return out
 }

@@ -166,7 +166,7 @@ func (h *header) readPart(ctx context.Context, in io.ReaderAt, from, to int64) e
 }
 
 func (h *header) result() transcript.SessionHeader {
-	out := transcript.SessionHeader{Dir: h.dir, Turns: -1, End: h.end, IsSubagent: h.isSubagent}
+	out := transcript.SessionHeader{Dir: h.dir, Turns: -1, End: h.end, HasNoTurn: h.isSubagent}
 	if h.history.dir != "" {
 		out.Dir = h.history.dir
 	}
@@ -175,6 +175,7 @@ func (h *header) result() transcript.SessionHeader {
 	}
 	if !h.isCut {
 		out.Turns = len(h.history.turns)
+		out.HasNoTurn = h.isSubagent || out.Turns == 0
 	}
 	if len(h.history.turns) == 0 && !h.isCut {
 		out.End = 0
@@ -194,10 +195,10 @@ func (c *Transcripts) lineageHeader(ctx context.Context, op string, file transcr
 	if err := all.read(ctx, s, s.size); err != nil {
 		return transcript.SessionHeader{}, sessionfile.IOError(op, file.Path, err)
 	}
-	out := all.result()
-	out.FromOthers, out.IsSubagent = true, h.isSubagent
-	if title := h.result().Title; title != "" {
-		out.Title = title // the first prompt after the fork
+	out, own := all.result(), h.result()
+	out.FromOthers, out.HasNoTurn = true, own.HasNoTurn
+	if own.Title != "" {
+		out.Title = own.Title // the first prompt after the fork
 	}
 	return out, nil
 }

@@ -57,6 +57,32 @@ func TestTerminal(t *testing.T) {
 	})
 }
 
+// TestASessionWithoutATurn copies the conversation with /branch and empties it with /clear. Claude Code writes a session for each, in
+// which no turn has begun, so 'segno doctor' misses none.
+func TestASessionWithoutATurn(t *testing.T) {
+	e2erig.ScenarioOnNewest(t, map[string]string{"a.txt": "0\n"}, func(s *e2erig.Stage) {
+		tui := s.TUI()
+		if err := tui.Turn(s.Ctx, e2erig.Prompt("alpha", "answer one"), "answer one"); err != nil {
+			s.Fatal(err)
+		}
+		s.Quiet()
+		commands := []string{"/branch", "/clear"}
+		if s.Version == agentrig.ClaudeOldest {
+			commands = commands[:1] // it writes no session for /clear
+		}
+		for i, command := range commands {
+			if err := tui.Prompt(s.Ctx, command); err != nil {
+				s.Fatal(err)
+			}
+			s.Poll("the session of "+command, func() bool { return len(s.Transcripts()) == i+2 })
+			s.Quiet()
+			if out, code := s.Try("doctor"); code != 0 {
+				s.Errorf("after %s doctor exits with %d:\n%s", command, code, out)
+			}
+		}
+	})
+}
+
 // TestRewindIsALine goes back inside the agent with /rewind and prompts again.
 func TestRewindIsALine(t *testing.T) {
 	e2erig.ScenarioOnNewest(t, map[string]string{"a.txt": "0\n"}, func(s *e2erig.Stage) {

@@ -145,7 +145,7 @@ func (p part) args(dir string) []string {
 	return args
 }
 
-// env returns the variables of package soak for the part.
+// env returns the environment variables of the part.
 func (p part) env() []string {
 	env := []string{"SEGNO_SOAK=1", "SEGNO_SEED=" + strconv.FormatUint(p.seed, 10)}
 	if p.of > 1 {
@@ -153,6 +153,9 @@ func (p part) env() []string {
 	}
 	if p.suite.cases > 0 {
 		env = append(env, "SEGNO_COUNT="+strconv.Itoa(p.suite.cases))
+	}
+	if p.suite.fuzz > 0 {
+		env = append(env, "GOMAXPROCS=1") // so that a fuzzer leaves the other cores to other parts
 	}
 	return env
 }

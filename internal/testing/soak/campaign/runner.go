@@ -61,6 +61,9 @@ func (r *runner) campaign(ctx context.Context, c campaign) (*state, error) {
 	if err != nil {
 		return nil, err
 	}
+	r.state.drop(func(done result) bool {
+		return !slices.ContainsFunc(all, func(p part) bool { return p.name() == done.Part })
+	})
 	r.state.Planned = len(all)
 	if err := r.state.write(r.states); err != nil {
 		return nil, err
@@ -69,7 +72,7 @@ func (r *runner) campaign(ctx context.Context, c campaign) (*state, error) {
 		done, ok := r.state.Parts[p.name()]
 		return ok && (done.OK || !r.retry)
 	})
-	r.say("%s: %d of %d parts to run, seed %d, commit %s", c.name, len(missing), r.state.Planned, r.state.Seed, strings.Join(r.state.Commits, ", "))
+	r.say("%s: %d of %d parts to run, seed %d, commit %s", c.name, len(missing), r.state.Planned, r.state.Seed, r.commit)
 	b := newBinaries(r.root, scratch, temp, missing)
 	for _, p := range missing {
 		if p.suite.race && !b.hasCompiler(ctx) {
@@ -96,7 +99,7 @@ func (r *runner) lock(ctx context.Context, name string) (unlock func(), err erro
 	return func() { f.Close() }, nil
 }
 
-// begin reads the state of the campaign, or makes a new one if there is none for this commit.
+// begin reads the state of the campaign, without the parts whose programs have changed since, and makes a new one if no part is left.
 func (r *runner) begin(ctx context.Context, c campaign) error {
 	s, err := readState(r.states, c.name)
 	if err != nil {
@@ -107,21 +110,52 @@ func (r *runner) begin(ctx context.Context, c campaign) error {
 	case r.seed != 0 && r.seed != s.Seed:
 		r.say("%s: begins with the seed %d; it had %d", c.name, r.seed, s.Seed)
 		s = nil
-	case r.isSame(ctx, s.Commits[len(s.Commits)-1]):
 	case r.keep:
 		r.say("%s: continues parts of %s", c.name, strings.Join(s.Commits, ", "))
-		s.Commits = append(s.Commits, r.commit)
 	default:
-		r.say("%s: begins again, because its %d parts are of %s and this is %s", c.name, len(s.Parts), strings.Join(s.Commits, ", "), r.commit)
-		s = nil
+		n := len(s.Parts)
+		if err := r.dropChanged(ctx, s); err != nil {
+			return err
+		}
+		if n != len(s.Parts) {
+			r.say("%s: %d of its %d parts begin again, because what they test has changed", c.name, n-len(s.Parts), n)
+		}
+		if len(s.Parts) == 0 {
+			s = nil
+		}
 	}
 	if s == nil {
-		s = &state{Campaign: c.name, Seed: r.newSeed(), Commits: []string{r.commit}, Parts: map[string]result{}}
+		s = &state{Campaign: c.name, Seed: r.newSeed(), Parts: map[string]result{}}
 		if err := os.RemoveAll(filepath.Join(r.dir, c.name)); err != nil {
 			return err
 		}
 	}
 	r.state, r.running = s, nil
+	return nil
+}
+
+// dropChanged removes the parts whose programs differ between the commit on which they ran and this source.
+func (r *runner) dropChanged(ctx context.Context, s *state) error {
+	programs, err := allPrograms(ctx, r.root)
+	if err != nil {
+		return err
+	}
+	files := map[string][]string{} // by the commit
+	s.drop(func(p result) bool {
+		if p.Commit == r.commit {
+			return false
+		}
+		changed, known := files[p.Commit]
+		if !known {
+			var err error
+			if changed, err = r.changedSince(ctx, p.Commit); err != nil {
+				changed = []string{"go.mod"} // git does not have the commit, or it had changes that were not committed
+			}
+			files[p.Commit] = changed
+		}
+		program := programs[p.pkg()]
+		return program == nil || slices.ContainsFunc(changed, program.isOf)
+	})
 	return nil
 }
 
@@ -264,7 +298,7 @@ func (r *runner) part(ctx context.Context, c campaign, p part, b *binaries) erro
 	} else {
 		err = os.Remove(file)
 	}
-	r.state.Parts[p.name()] = res
+	r.state.set(res)
 	err = errors.Join(err, r.state.write(r.states))
 	n := len(r.state.Parts)
 	r.mu.Unlock()

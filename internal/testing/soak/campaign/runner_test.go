@@ -7,6 +7,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -177,27 +178,70 @@ func TestAStoppedCampaignGoesOn(t *testing.T) {
 	}
 }
 
-func TestAnotherCommitBeginsAgain(t *testing.T) {
+// TestAChangedProgramRunsAgain runs a campaign on several commits. A part runs again if the sources of its test have changed.
+func TestAChangedProgramRunsAgain(t *testing.T) {
 	if testing.Short() || !soak.IsDrawn(t) {
 		return // it builds programs
 	}
 	f := newFixture(t)
 	first, _ := f.run(t.Context(), "Passes", options{})
-	f.commit() // changes only docs/soak.md
-	same, out := f.run(t.Context(), "Passes", options{})
-	if same.Seed != first.Seed || strings.Contains(out, " ok ") {
-		t.Errorf("the campaign ran again, although only its result changed\n%s", out)
+	for _, file := range []string{"other/other_test.go", "other/testdata/input", "other/embedded"} {
+		f.write(file, "package other\n") // the docs of the results changed, too
+		f.commit()
+		same, out := f.run(t.Context(), "Passes", options{})
+		if same.Seed != first.Seed || strings.Contains(out, " ok ") {
+			t.Errorf("the campaign ran again, although only %s changed\n%s", file, out)
+		}
 	}
 	f.write("more_test.go", "package example\n")
 	f.commit()
 	kept, out := f.run(t.Context(), "Passes", options{keep: true})
-	if len(kept.Commits) != 2 || strings.Contains(out, " ok ") {
+	if len(kept.Commits) != 1 || strings.Contains(out, " ok ") {
 		t.Errorf("the state has the commits %v\n%s", kept.Commits, out)
 	}
-	f.write("yet_more_test.go", "package example\n")
-	f.commit()
-	other, out := f.run(t.Context(), "Passes", options{})
-	if len(other.Commits) != 1 || strings.Count(out, " ok ") != 2 || !strings.Contains(out, "begins again") {
-		t.Errorf("the state has the commits %v\n%s", other.Commits, out)
+	more, out := f.run(t.Context(), "Passes", options{})
+	if len(more.Commits) != 1 || more.Commits[0] == first.Commits[0] || strings.Count(out, " ok ") != 2 || !strings.Contains(out, "2 of its 2 parts begin again") {
+		t.Errorf("the state has the commits %v\n%s", more.Commits, out)
+	}
+}
+
+// TestWhatAProgramIs asks which changes of files make a campaign run the tests of a package again.
+func TestWhatAProgramIs(t *testing.T) {
+	if testing.Short() {
+		return // it lists packages
+	}
+	f := newFixture(t)
+	f.write("leaf/leaf.go", "package leaf\n\nimport _ \"embed\"\n\n//go:embed words/*.txt\nvar Words string\n")
+	f.write("leaf/words/a.txt", "a")
+	f.write("leaf/leaf_test.go", "package leaf\n")
+	f.write("user/user_test.go", "package user\n\nimport _ \"example/leaf\"\n\nconst page, hostile = \"../docs/page.md\", \"../../evil\"\n")
+	f.write("docs/page.md", "")
+	programs, err := allPrograms(t.Context(), f.root)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for file, want := range map[string]string{
+		"go.sum":                "example leaf user",
+		"leaf/leaf.go":          "leaf user",
+		"leaf/removed.go":       "leaf user",
+		"leaf/words/b.txt":      "leaf user",
+		"leaf/leaf_test.go":     "leaf",
+		"leaf/testdata/x/y":     "leaf",
+		"leaf/words/deep/c.txt": "",
+		"docs/page.md":          "user",
+		"docs/other.md":         "",
+		"example_test.go":       "example",
+		"evil":                  "example",
+	} {
+		var got []string
+		for dir, name := range map[string]string{".": "example", "leaf": "leaf", "user": "user"} {
+			if p := programs[dir]; p != nil && p.isOf(file) {
+				got = append(got, name)
+			}
+		}
+		slices.Sort(got)
+		if strings.Join(got, " ") != want {
+			t.Errorf("%s is of %v, want %s", file, got, want)
+		}
 	}
 }

@@ -41,19 +41,6 @@ func openSource(ctx context.Context) (source, error) {
 	return s, nil
 }
 
-// isSame reports whether another commit has the same files as this source. It ignores the results, which are committed
-// after a campaign.
-func (s source) isSame(ctx context.Context, commit string) bool {
-	if commit == s.commit {
-		return true
-	}
-	if strings.Contains(commit+s.commit, "+") {
-		return false
-	}
-	changes, err := s.files(ctx, "diff", "--name-only", commit, s.commit)
-	return err == nil && changes == ""
-}
-
 // files runs a command of git on all files but the results.
 func (s source) files(ctx context.Context, args ...string) (string, error) {
 	return git(ctx, s.root, append(args, "--", ".", ":!"+resultFile, ":!"+stateDir)...)

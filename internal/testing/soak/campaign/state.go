@@ -11,6 +11,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/dalsegno/segno/internal/vfs"
@@ -25,7 +26,7 @@ const stateDir = "docs/soak"
 type state struct {
 	Campaign string            `json:"campaign"`
 	Seed     uint64            `json:"seed"`
-	Commits  []string          `json:"commits"` // several if the user continued the campaign on another commit
+	Commits  []string          `json:"commits"` // those on which parts ran
 	Planned  int               `json:"planned"` // the number of parts
 	Changed  time.Time         `json:"changed"`
 	Parts    map[string]result `json:"-"` // by the name of the part
@@ -43,6 +44,9 @@ type result struct {
 	Output  string  `json:"output,omitempty"` // the output of the last failure, relative to the directory of the outputs
 	Repeat  string  `json:"repeat,omitempty"` // the command that repeats the part
 }
+
+// pkg returns the directory of the part's package.
+func (r result) pkg() string { return r.Part[:strings.LastIndex(r.Part, ".")] }
 
 // readState reads the state of a campaign, or returns nil if there is none.
 func readState(dir, campaign string) (*state, error) {
@@ -85,6 +89,27 @@ func (s *state) write(dir string) error {
 		}
 	}
 	return vfs.Replace(vfs.OS, filepath.Join(dir, s.Campaign+".jsonl"), text.Bytes(), 0o644)
+}
+
+// set stores the result of a part.
+func (s *state) set(r result) {
+	s.Parts[r.Part] = r
+	if !slices.Contains(s.Commits, r.Commit) {
+		s.Commits = append(s.Commits, r.Commit)
+	}
+}
+
+// drop removes the parts for which is returns true.
+func (s *state) drop(is func(result) bool) {
+	used := map[string]bool{}
+	for name, r := range s.Parts {
+		if is(r) {
+			delete(s.Parts, name)
+		} else {
+			used[r.Commit] = true
+		}
+	}
+	s.Commits = slices.DeleteFunc(s.Commits, func(commit string) bool { return !used[commit] })
 }
 
 // found counts the parts that failed at least once.

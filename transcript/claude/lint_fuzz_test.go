@@ -41,6 +41,7 @@ func FuzzCheckSession(f *testing.F) {
 		`{"type":"user","uuid":""}` + "\n" + `{"parentUuid":"0","uuid":"c"}` + "\n" + `{"parentUuid":"c","type":"user","uuid":"0"}` + "\n",
 		`{"type":"user","uuid":"0"}` + "\n" + `{"parentUuid":"1","type":"user","uuid":""}`,
 		record("assistant", "a", "null", "00", `{"id":"m1","role":"assistant","content":[{"type":"tool_use","id":"&\\u00e9"}]}`),
+		`{"type":"assistant","uuid":"Z","message":{"content":[]}}` + "\n" + `{"uuid":"","timestamp":"2026-11-20T11:00:02Z"}` + "\n" + record("user", "a", `"c"`, "03", user) + "\n",
 		"\xef\xbb\xbf" + record("user", "a", `"a"`, "00", user) + "\r\n" + record("user", "b", `"a"`, "00", user) + "\n" + record("user", "c", `"a"`, "00", user),
 	} {
 		f.Add([]byte(seed), true)

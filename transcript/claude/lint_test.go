@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -57,6 +58,11 @@ func TestCheckOfRecordedSessions(t *testing.T) {
 			copied, err := os.ReadFile(to.Path)
 			if err != nil {
 				t.Fatal(err)
+			}
+			for _, uuid := range regexp.MustCompile(`"uuid":"([^"]*)"`).FindAllStringSubmatch(string(copied), -1) {
+				if !regexp.MustCompile(`^[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$`).MatchString(uuid[1]) {
+					t.Errorf("a record has the uuid %q, which is none", uuid[1])
+				}
 			}
 			checkInOrder(t, strings.Join(conversation(copied), "\n"), want.after)
 			if left, err := c.Check(t.Context(), to, o); err != nil || len(left.Findings) > 0 {

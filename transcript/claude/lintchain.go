@@ -137,8 +137,8 @@ func visitPath(i int, parents []int, seen []bool, visit func(i, above int)) {
 // them. It inserts them at the place where the agent wrote them. It returns the conversation, newest record
 // first.
 func (l *linter) joinIslands(v *loaded, chain []int) []int {
-	if top := v.nodes[chain[len(chain)-1]]; top.isRestart {
-		return chain // the user left the records before it
+	if top := v.nodes[chain[len(chain)-1]]; top.isRestart || l.parts[chain[0]] == nil {
+		return chain // the user left the records before it, or the head is not in the conversation
 	}
 	for range v.nodes {
 		island := l.island(v, v.attached(chain))
@@ -151,11 +151,14 @@ func (l *linter) joinIslands(v *loaded, chain []int) []int {
 		// The place is behind the newest record that was written before it, but not inside an answer.
 		at := slices.IndexFunc(chain, func(i int) bool { return v.isWrittenBefore(i, first) })
 		if at < 0 {
+			for l.parts[chain[len(chain)-1]] == nil { // the repair changes no parent outside of the conversation
+				chain = chain[:len(chain)-1]
+			}
 			l.setParent(v, chain[len(chain)-1], last)
 			chain = append(chain, island...)
 			continue
 		}
-		for at > 0 && l.continuesAnswer(chain[at-1]) {
+		for at > 0 && (l.continuesAnswer(chain[at-1]) || l.parts[chain[at-1]] == nil || v.nodes[chain[at]].uuid == "") {
 			at--
 		}
 		l.setParent(v, first, chain[at])

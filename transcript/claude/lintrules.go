@@ -194,7 +194,8 @@ func (l *linter) addResult(chain []int, call placed) {
 // derivedUUID returns a UUID that depends on texts only, so that a repeated repair has the same result.
 func derivedUUID(texts ...string) string {
 	sum := sha256.Sum256([]byte(fmt.Sprintf("segno heal %q", texts)))
-	return fmt.Sprintf("%x-%x-4%x-8%x-%x", sum[0:4], sum[4:6], sum[6:8], sum[8:10], sum[10:16])
+	sum[6], sum[8] = sum[6]&0x0f|0x40, sum[8]&0x3f|0x80 // version 4 and the variant of RFC 9562
+	return fmt.Sprintf("%x-%x-%x-%x-%x", sum[0:4], sum[4:6], sum[6:8], sum[8:10], sum[10:16])
 }
 
 // makeText replaces a result by a text block with its words. It marks the record as not written by the user.

@@ -131,7 +131,7 @@ func alternate(lists [][]part) (all []part) {
 func (p part) args(dir string) []string {
 	args := []string{"-test.run=^" + p.test + "$", "-test.v", "-test.timeout=2h"}
 	if p.suite.fuzz > 0 {
-		return append(args, "-test.fuzz=^"+p.test+"$", "-test.fuzzcachedir="+filepath.Join(dir, strings.ReplaceAll(p.pkg, "/", "-")), "-test.fuzzminimizetime=10s", "-test.parallel=1",
+		return append(args, "-test.fuzz=^"+p.test+"$", "-test.fuzzcachedir="+filepath.Join(dir, strings.ReplaceAll(p.pkg, "/", "-")), "-test.fuzzminimizetime=1s", "-test.parallel=1",
 			"-test.fuzztime="+(p.suite.fuzz/time.Duration(p.of)).String())
 	}
 	if p.suite.count > 0 {

@@ -50,7 +50,6 @@ func TestWithoutThread(t *testing.T) {
 // TestASessionWithoutATurnNeedsNoThread lists the sessions of Claude Code without a thread. After /clear a session has only the record of this
 // command, and after /branch only copied records, until the user prompts the agent.
 func TestASessionWithoutATurnNeedsNoThread(t *testing.T) {
-	ctx := t.Context()
 	const turns = 100 // more than a header reads
 	p := writeSessions(t, 4, turns)
 	for i, edit := range []func(text, id string) string{
@@ -72,23 +71,29 @@ func TestASessionWithoutATurnNeedsNoThread(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	store, err := p.Open(ctx)
+	got := withoutThread(t, p, "claude")
+	if want := []string{sessionID(2), sessionID(3)}; !slices.Equal(got, want) {
+		t.Errorf("without a thread are %v, want %v", got, want)
+	}
+}
+
+// withoutThread returns the sessions of an agent that have no thread.
+func withoutThread(t *testing.T, p local.Place, agent string) (ids []string) {
+	t.Helper()
+	store, err := p.Open(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer store.Close()
-	found, err := store.WithoutThread(ctx, "claude", "/srv", time.Time{})
+	found, err := store.WithoutThread(t.Context(), agent, "/srv", time.Time{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	var got []string
 	for _, d := range found {
-		got = append(got, string(d.Session))
+		ids = append(ids, string(d.Session))
 	}
-	slices.Sort(got)
-	if want := []string{sessionID(2), sessionID(3)}; !slices.Equal(got, want) {
-		t.Errorf("without a thread are %v, want %v", got, want)
-	}
+	slices.Sort(ids)
+	return ids
 }
 
 // copied marks all records of a session as copies of another session's.
@@ -99,7 +104,7 @@ func copied(text, id string) string {
 // TestASubagentNeedsNoThread lists the sessions of Codex without a thread. A review by Codex and a subagent have sessions, but no turns: their
 // work is a part of a turn of another session.
 func TestASubagentNeedsNoThread(t *testing.T) {
-	ctx, dir := t.Context(), t.TempDir()
+	dir := t.TempDir()
 	p := local.Place{Store: filepath.Join(dir, "store"), UserHome: dir, Homes: local.Homes{"codex": filepath.Join(dir, "codex")}, Now: time.Now}
 	day := filepath.Join(dir, "codex", "sessions", "2026", "11", "20")
 	if err := os.MkdirAll(day, 0o700); err != nil {
@@ -116,16 +121,7 @@ func TestASubagentNeedsNoThread(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	store, err := p.Open(ctx)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer store.Close()
-	found, err := store.WithoutThread(ctx, "codex", "/srv", time.Time{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if len(found) != 1 || found[0].Session != segno.SessionID(sessionID(0)) {
-		t.Errorf("without a thread are %+v, want only the session of the user", found)
+	if got := withoutThread(t, p, "codex"); !slices.Equal(got, []string{sessionID(0)}) {
+		t.Errorf("without a thread are %v, want only the session of the user", got)
 	}
 }

@@ -166,7 +166,7 @@ func (h *header) readPart(ctx context.Context, in io.ReaderAt, from, to int64) e
 }
 
 func (h *header) result() transcript.SessionHeader {
-	out := transcript.SessionHeader{Dir: h.dir, Turns: -1, End: h.end, HasNoTurn: h.isSubagent}
+	out := transcript.SessionHeader{Dir: h.dir, Turns: -1, End: h.end, HasNoTurn: h.isSubagent || !h.isCut && len(h.history.turns) == 0}
 	if h.history.dir != "" {
 		out.Dir = h.history.dir
 	}
@@ -175,7 +175,6 @@ func (h *header) result() transcript.SessionHeader {
 	}
 	if !h.isCut {
 		out.Turns = len(h.history.turns)
-		out.HasNoTurn = h.isSubagent || out.Turns == 0
 	}
 	if len(h.history.turns) == 0 && !h.isCut {
 		out.End = 0

@@ -68,7 +68,8 @@ const endWait = time.Second
 // MadeNoCallsSince reports whether the turns that began since a time certainly made no call at all, and ran beside no command of an earlier
 // turn. It waits a moment for the end of the newest one.
 func (c *Transcripts) MadeNoCallsSince(ctx context.Context, src segno.Source, since time.Time) (bool, error) {
-	waited := time.After(endWait) // it does not end a read, which a busy machine makes slow
+	wait, cancel := context.WithTimeout(ctx, endWait) // not for the reads, which are slow on a busy machine
+	defer cancel()
 	began := func(r *record) bool {
 		at, err := time.Parse(time.RFC3339Nano, jsonscan.Unescape(r.timestamp))
 		return r.kind == kindStart && err == nil && !at.Add(time.Millisecond).Before(since) // the time has whole milliseconds
@@ -83,9 +84,7 @@ func (c *Transcripts) MadeNoCallsSince(ctx context.Context, src segno.Source, si
 		}
 		select {
 		case <-time.After(endWait / 20):
-		case <-waited:
-			return false, nil
-		case <-ctx.Done():
+		case <-wait.Done():
 			return false, nil
 		}
 	}

@@ -35,7 +35,7 @@ func main() {
 	flag.StringVar(&o.names, "campaign", "", "the `names` of the campaigns to run, separated by commas; all without it")
 	flag.DurationVar(&o.budget, "for", 0, "start no part after this time")
 	flag.Uint64Var(&o.seed, "seed", 0, "the seed of campaigns that begin; 0 draws one")
-	flag.BoolVar(&o.keep, "keep", false, "keep also the parts whose sources have changed since they ran")
+	flag.BoolVar(&o.keep, "keep", false, "keep also the results of parts that tested other sources")
 	flag.BoolVar(&o.retry, "retry", false, "run the parts that failed again; they stay findings")
 	flag.BoolVar(&o.list, "list", false, "list the campaigns and run none")
 	flag.Parse()

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -144,11 +143,5 @@ func (s source) changedSince(ctx context.Context, commit string) ([]string, erro
 		return nil, err
 	}
 	added, err := s.files(ctx, "ls-files", "-z", "--others", "--exclude-standard")
-	var files []string
-	for name := range bytes.SplitSeq([]byte(changed+added), []byte{0}) {
-		if len(name) > 0 {
-			files = append(files, string(name))
-		}
-	}
-	return files, err
+	return strings.FieldsFunc(changed+added, func(r rune) bool { return r == 0 }), err
 }

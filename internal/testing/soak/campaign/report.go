@@ -20,7 +20,7 @@ const head = `# Campaigns
 ` + "`make soak`" + ` wrote this page. A campaign runs large suites whole; CONTRIBUTING.md describes how to run one, and
 internal/testing/soak/campaign/list.go is the list. A part is a test, or an equal share of one, in a separate process. Cases are what
 the tests counted: histories, kills, damages, faults, inputs of a fuzzer. Found is how many parts failed at least once; a skipped test is a failure. The time is that of all parts
-together. The commits are those on which parts ran: a part counts until what it tests changes. A commit with a + had changes that were not committed. The directory soak beside this page has the parts of a campaign, with their commits and times.
+together. The commits are those on which parts ran: a part counts until a source of its test changes. A commit with a + had changes that were not committed. The directory soak beside this page has the parts of a campaign, with their commits and times.
 
 | campaign | state | parts | tests | cases | seed | found | time | date | commit | machine |
 | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |

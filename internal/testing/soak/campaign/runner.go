@@ -61,9 +61,11 @@ func (r *runner) campaign(ctx context.Context, c campaign) (*state, error) {
 	if err != nil {
 		return nil, err
 	}
-	r.state.drop(func(done result) bool {
-		return !slices.ContainsFunc(all, func(p part) bool { return p.name() == done.Part })
-	})
+	planned := map[string]bool{}
+	for _, p := range all {
+		planned[p.name()] = true
+	}
+	r.state.drop(func(done result) bool { return !planned[done.Part] }) // tests that were removed or renamed
 	r.state.Planned = len(all)
 	if err := r.state.write(r.states); err != nil {
 		return nil, err
@@ -99,7 +101,7 @@ func (r *runner) lock(ctx context.Context, name string) (unlock func(), err erro
 	return func() { f.Close() }, nil
 }
 
-// begin reads the state of the campaign, without the parts whose programs have changed since, and makes a new one if no part is left.
+// begin reads the state of the campaign and removes the parts that it must run again. It makes a new state if no part is left.
 func (r *runner) begin(ctx context.Context, c campaign) error {
 	s, err := readState(r.states, c.name)
 	if err != nil {
@@ -118,7 +120,7 @@ func (r *runner) begin(ctx context.Context, c campaign) error {
 			return err
 		}
 		if n != len(s.Parts) {
-			r.say("%s: %d of its %d parts begin again, because what they test has changed", c.name, n-len(s.Parts), n)
+			r.say("%s: runs %d of its %d parts again, because sources of their tests have changed", c.name, n-len(s.Parts), n)
 		}
 		if len(s.Parts) == 0 {
 			s = nil
@@ -134,7 +136,7 @@ func (r *runner) begin(ctx context.Context, c campaign) error {
 	return nil
 }
 
-// dropChanged removes the parts whose programs differ between the commit on which they ran and this source.
+// dropChanged removes each part that ran on a commit with another program.
 func (r *runner) dropChanged(ctx context.Context, s *state) error {
 	programs, err := allPrograms(ctx, r.root)
 	if err != nil {

@@ -200,7 +200,7 @@ func TestAChangedProgramRunsAgain(t *testing.T) {
 		t.Errorf("the state has the commits %v\n%s", kept.Commits, out)
 	}
 	more, out := f.run(t.Context(), "Passes", options{})
-	if len(more.Commits) != 1 || more.Commits[0] == first.Commits[0] || strings.Count(out, " ok ") != 2 || !strings.Contains(out, "2 of its 2 parts begin again") {
+	if len(more.Commits) != 1 || more.Commits[0] == first.Commits[0] || strings.Count(out, " ok ") != 2 || !strings.Contains(out, "runs 2 of its 2 parts again") {
 		t.Errorf("the state has the commits %v\n%s", more.Commits, out)
 	}
 }

@@ -107,6 +107,9 @@ func TestStopWithinTurn(t *testing.T) {
 // TestGraceIsForAllAgents ends the context while three agents act, each for less than their grace and all for more, together or
 // in order. The grace counts once: the runner does not wait for the last agent.
 func TestGraceIsForAllAgents(t *testing.T) {
+	if testing.Short() {
+		return // it takes seconds
+	}
 	t.Parallel()
 	const grace = 3 * time.Second
 	for order, seconds := range map[string][]string{generation.OrderTogether: {"2", "4", "6"}, generation.OrderFixed: {"2", "2", "2"}} {

@@ -34,6 +34,9 @@ func (s *busyStore) Acquire(ctx context.Context, l segno.Lease) (segno.Lease, er
 // TestABusyStoreDoesNotEndATurn lets the renewal of a lease fail once, because the store is busy. No other run took the lease, so the
 // turn continues.
 func TestABusyStoreDoesNotEndATurn(t *testing.T) {
+	if testing.Short() {
+		return // it takes seconds
+	}
 	f := newStage(t)
 	m := f.machine("one")
 	held := acptest.Do("one")

@@ -55,6 +55,7 @@ func TestAnEmptyDatabaseStaysEmpty(t *testing.T) {
 // TestAnEmptiedDatabaseWithAReader moves a database back to an empty file while a program reads it. The rows that it still reads are in the
 // log, which cannot be emptied, so the move changes nothing.
 func TestAnEmptiedDatabaseWithAReader(t *testing.T) {
+	t.Parallel()
 	f := newFixture(t)
 	if err := os.WriteFile(f.file, nil, 0o600); err != nil {
 		t.Fatal(err)

@@ -131,6 +131,7 @@ func bytesRead(t *testing.T) (n int) {
 // its memory. A change by the program must still be noticed: the database is then unread, and not saved in its earlier
 // state.
 func TestChangeUnderExclusiveLockIsNoticed(t *testing.T) {
+	t.Parallel()
 	for _, mode := range soak.Some(t, 1, "delete", "persist", "wal") {
 		t.Run(mode, func(t *testing.T) {
 			t.Parallel()

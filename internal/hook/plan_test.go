@@ -23,6 +23,7 @@ func TestAPlanInAnEmptyContext(t *testing.T) {
 	for name, prompt := range map[string]string{"no id": "", "the id of an earlier session": "p0"} {
 		for _, end := range []string{"stop", "esc", "killed", "continued"} {
 			t.Run(name+"/"+end, func(t *testing.T) {
+				t.Parallel()
 				c := newScene(t, map[string]string{"a": "0", "b": "0", "yours": "0"})
 				c.acceptsPlan(prompt)
 				c.write("yours", "1")

@@ -79,16 +79,19 @@ func TestAnEndWithoutABeginning(t *testing.T) {
 		"a call":            {func(c *chat) { c.note("two", segno.Entry{Kind: segno.EntryIntent, ID: "i", Name: "Bash"}) }, "base, 1 one, 2 "},
 		"a damaged session": {func(c *chat) { c.damage() }, "base, 1 one, 2 "},
 	} {
-		g := newFixture(t)
-		g.write("a", "0")
-		c := g.chat(1)
-		thread := c.runTurn("one").Thread
-		tc.did(c)
-		made := c.ends("two")
-		if got := g.summarize(thread).line(t); got != tc.want || (made != nil) != (got != "base, 1 one") {
-			t.Errorf("%s: the line is %q, the end made %+v", name, got, made)
-		}
-		g.checkStore()
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			g := newFixture(t)
+			g.write("a", "0")
+			c := g.chat(1)
+			thread := c.runTurn("one").Thread
+			tc.did(c)
+			made := c.ends("two")
+			if got := g.summarize(thread).line(t); got != tc.want || (made != nil) != (got != "base, 1 one") {
+				t.Errorf("the line is %q, the end made %+v", got, made)
+			}
+			g.checkStore()
+		})
 	}
 }
 

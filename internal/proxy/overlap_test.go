@@ -396,6 +396,9 @@ func TestDiskFullDuringTurn(t *testing.T) {
 // TestAgentDiesWhileTheDiskIsFull kills the agent after a call that could not be recorded, because the disk is full. The new
 // process of the agent learns of the call, and does not repeat it.
 func TestAgentDiesWhileTheDiskIsFull(t *testing.T) {
+	if testing.Short() {
+		return // it takes seconds
+	}
 	for name, agent := range map[string]func(string) acptest.Config{"summary": none, "own session": acptest.Full} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

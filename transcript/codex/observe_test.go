@@ -102,6 +102,7 @@ func TestMadeNoCallsSince(t *testing.T) {
 		}, false},
 	} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			home := t.TempDir()
 			s := newSession(t, home, firstID, nil)
 			s.turn("old", "run")

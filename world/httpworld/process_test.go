@@ -201,6 +201,7 @@ func TestPlayer(t *testing.T) {
 
 // TestPlayerEnds cancels a player while its command waits for another program, and runs a player that leaves a program in the background.
 func TestPlayerEnds(t *testing.T) {
+	t.Parallel()
 	dir, pipe := worldDir(t, "true"), filepath.Join(t.TempDir(), "pipe")
 	if err := syscall.Mkfifo(pipe, 0o600); err != nil {
 		t.Fatal(err)
@@ -361,6 +362,7 @@ func awaitEnd(t *testing.T, url string, leader int) {
 }
 
 func TestCloseEndsTheProcessGroup(t *testing.T) {
+	t.Parallel()
 	exe, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)

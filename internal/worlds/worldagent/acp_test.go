@@ -106,6 +106,9 @@ func TestACPFailures(t *testing.T) {
 // TestACPCancel cancels a turn that does not end. The agent receives the cancel; one that ignores it is
 // killed.
 func TestACPCancel(t *testing.T) {
+	if testing.Short() {
+		return // it takes seconds
+	}
 	for name, step := range map[string]acptest.Step{"hang": {Hang: true}, "deaf": {Deaf: true}} {
 		t.Run(name, func(t *testing.T) {
 			r := newACPRig(t, acptest.Config{Resume: true})

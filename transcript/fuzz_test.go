@@ -4,6 +4,7 @@ import (
 	"context"
 	"os"
 	"path/filepath"
+	"slices"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -48,6 +49,7 @@ func fuzz(f *testing.F, name, other string) {
 		`{"type":"compacted","payload":{"message":"s","replacement_history":null}}` + "\n" + `{"type":"response_item","payload":{"type":"function_call","call_id":"a","name":"b","arguments":"["}}` + "\n"))
 	f.Add([]byte(`{"type":"user","uuid":"a","parentUuid":null,"message":{"content":[{"type":"image","source":{}},{"type":"tool_result","tool_use_id":"x","content":[{"type":"text","text":"t"}]}]}}` + "\n" +
 		`{"type":"assistant","uuid":"b","parentUuid":"a","message":{"id":"m","content":[{"type":"tool_use","id":"x","input":3}]}}` + "\n"))
+	f.Add([]byte(`{"type":"assistant","uuid":"b","message":{"id":"m","role":"assistant","content":[{"type":"text","text":"an answer without a prompt"}]}}` + "\n"))
 	f.Fuzz(func(t *testing.T, data []byte) {
 		ctx := t.Context()
 		home := t.TempDir()
@@ -70,8 +72,12 @@ func fuzz(f *testing.F, name, other string) {
 			t.Fatal(err)
 		}
 		c, err := read(name, segno.Source{Session: firstID, Path: path})
-		if err != nil || len(c.Messages) == 0 {
+		isUser := func(m transcript.Message) bool { return m.Role == transcript.User }
+		switch {
+		case err != nil, len(c.Messages) == 0:
 			return
+		case other == codex.Agent && !slices.ContainsFunc(c.Messages, isUser):
+			return // a session of Codex without a prompt has no turn, so its position has no leaf
 		}
 		src, err := openAgent(filepath.Join(home, other), other).WriteConversation(ctx, c, nil, segno.Target{Session: secondID, Dir: "/srv/proj"}, nil)
 		if err != nil {

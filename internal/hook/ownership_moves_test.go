@@ -237,6 +237,8 @@ func (w *world) movedUnderTurns(plan *timeline.Plan, after map[string]string) {
 			for _, s := range plan.Steps {
 				if s.To.HasContent() {
 					t.moved[s.To.Hash] = true
+				} else {
+					t.removed[s.Path] = true
 				}
 			}
 			for path := range after {

@@ -298,9 +298,10 @@ func (w *world) reverted(t *simTurn, before, after map[string]string, p *timelin
 		now := w.authors(path, t)
 		listed := slices.ContainsFunc(p.Conflicts, func(c segno.Conflict) bool { return c.Path == path })
 		untouched, found := before[path] == after[path], after[path] == t.before[path]
-		// Undo may also restore content of another author that the turn overwrote, and content that a move wrote while
-		// the turn was open, because an interrupted turn may have written it.
-		right := found || now.others && after[path] == now.other || t.moved[segno.HashOf([]byte(after[path]))]
+		// Undo may also restore content of another author that the turn overwrote, and the state that a move left while
+		// the turn was open: content, because an interrupted turn may have written it, or no file.
+		right := found || now.others && after[path] == now.other || t.moved[segno.HashOf([]byte(after[path]))] ||
+			after[path] == "" && t.removed[path]
 		clear := !t.doubt && !t.overlap
 		fail := func(why string) {
 			w.Fatalf("the undo of %s, which found %q at %s: %s: %q, then %q", t.key, t.before[path], path, why, before[path], after[path])

@@ -79,6 +79,7 @@ type simTurn struct {
 	tasked  bool                // it left work in the background
 	told    map[string]bool     // paths that another turn of the agent had in doubt
 	moved   map[segno.Hash]bool // contents that moves wrote, or may have written, while it was open
+	removed map[string]bool     // paths that moves deleted, or may have deleted, while it was open
 	id      string              // id of its newest prompt
 	ran     bool                // one of its commands ran
 	running bool                // one of its commands runs now
@@ -349,7 +350,7 @@ func (a *simAgent) prompt() {
 	a.Helper()
 	a.start()
 	key := a.unique("turn-" + a.name)
-	t := &simTurn{key: key, id: key, told: map[string]bool{}, moved: map[segno.Hash]bool{}, begin: len(a.writes), before: a.files(), open: true}
+	t := &simTurn{key: key, id: key, told: map[string]bool{}, moved: map[segno.Hash]bool{}, removed: map[string]bool{}, begin: len(a.writes), before: a.files(), open: true}
 	for _, o := range a.agents {
 		for _, u := range o.turns {
 			if u.open || len(u.tasks) > 0 {

@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"context"
+	"errors"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -147,6 +148,27 @@ func TestFailuresAndSkipsAreFindings(t *testing.T) {
 	}
 }
 
+// TestTheEndOfAFuzzersTimeIsNoFailure reads outputs of fuzzers. Go 1.26 can end one with a failure when its time is over.
+func TestTheEndOfAFuzzersTimeIsNoFailure(t *testing.T) {
+	const began = "fuzz: elapsed: 5m1s, execs: 502557 (0/sec), new interesting: 9 (total: 12)\n"
+	for output, want := range map[string]string{
+		"--- FAIL: FuzzX (300.83s)\n    context deadline exceeded\n=== NAME  \nFAIL\n":                                "",
+		"--- FAIL: FuzzX (3.2s)\n    --- FAIL: FuzzX (0.00s)\n        x_test.go:3: context deadline exceeded\nFAIL\n": "--- FAIL: FuzzX (3.2s)",
+		"--- FAIL: FuzzX (3.2s)\n    fuzzing process hung or terminated unexpectedly: exit status 2\nFAIL\n":          "--- FAIL: FuzzX (3.2s)",
+		"--- FAIL: TestX (3.2s)\n    context deadline exceeded\nFAIL\n":                                               "--- FAIL: TestX (3.2s)",
+		"--- FAIL: TestX (3.2s)\n--- FAIL: FuzzX (3.2s)\n    context deadline exceeded\nFAIL\n":                       "--- FAIL: TestX (3.2s)",
+	} {
+		file := filepath.Join(t.TempDir(), "output")
+		if err := os.WriteFile(file, []byte(began+output), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		r, why, err := judge(file, errors.New("exit status 1"))
+		if err != nil || why != want || r.OK != (want == "") || r.OK && (r.Tests != 1 || r.Cases != 502557) {
+			t.Errorf("%q is judged %q, %+v, %v", output, why, r, err)
+		}
+	}
+}
+
 func TestAStoppedCampaignGoesOn(t *testing.T) {
 	if testing.Short() || !soak.IsDrawn(t) {
 		return // it builds programs
@@ -173,6 +195,9 @@ func TestAStoppedCampaignGoesOn(t *testing.T) {
 	}
 	before := len(s.Parts)
 	again, out := f.run(t.Context(), "Passes|Waits", options{})
+	if before == 0 { // it was stopped before a part ended, so the second run began anew
+		s.Seed = again.Seed
+	}
 	if len(again.Parts) != 4 || again.Seed != s.Seed || strings.Count(out, " ok ") != 4-before || !strings.Contains(out, "passed, 4 of 4 parts") {
 		t.Errorf("%d parts, seeds %d and %d\n%s", len(again.Parts), s.Seed, again.Seed, out)
 	}

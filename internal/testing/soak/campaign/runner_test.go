@@ -195,7 +195,7 @@ func TestAStoppedCampaignGoesOn(t *testing.T) {
 	}
 	before := len(s.Parts)
 	again, out := f.run(t.Context(), "Passes|Waits", options{})
-	if before == 0 { // it was stopped before a part ended, so the second run began anew
+	if before == 0 { // no part had a result, so the second run drew a new seed
 		s.Seed = again.Seed
 	}
 	if len(again.Parts) != 4 || again.Seed != s.Seed || strings.Count(out, " ok ") != 4-before || !strings.Contains(out, "passed, 4 of 4 parts") {

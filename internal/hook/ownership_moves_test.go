@@ -121,10 +121,14 @@ func (w *world) thereAndBack(a *simAgent) {
 		return err
 	}))
 	w.Logf("%s of the undo of %s: conflicts %v", back.Verb, key, moved.Plan.Conflicts)
-	w.wrote(fmt.Sprintf("the %s of the undo of %s", back.Verb, key), before, w.files(), edited, func(path string) (segno.Entity, bool) {
+	after := w.files()
+	w.wrote(fmt.Sprintf("the %s of the undo of %s", back.Verb, key), before, after, edited, func(path string) (segno.Entity, bool) {
 		i := slices.IndexFunc(steps, func(s segno.Change) bool { return s.Path == path })
 		if i < 0 {
-			return segno.Entity{}, false
+			// The undo may have left a file that the turn created and the user changed. If the user then deleted it, the
+			// redo creates it again.
+			mine, isMine := edited[path]
+			return segno.Entity{}, isMine && mine == "" && back.Verb == segno.VerbRedo && a.created(key, path, after[path])
 		}
 		return steps[i].From, true
 	})
@@ -133,6 +137,12 @@ func (w *world) thereAndBack(a *simAgent) {
 	if !running && moved.Link != nil && moved.Link.Session != a.session {
 		a.attach(moved.Link)
 	}
+}
+
+// created reports whether a turn of the agent found no file at a path and wrote content to it.
+func (a *simAgent) created(key, path, content string) bool {
+	return slices.ContainsFunc(a.turns, func(t *simTurn) bool { return t.key == key && t.before[path] == "" }) &&
+		slices.ContainsFunc(a.writes, func(c write) bool { return c.author == key && c.path == path && c.content == content })
 }
 
 // forgetDeletions handles files that both the undo and then the user deleted, and that the reversal of the undo

@@ -384,8 +384,11 @@ func (w *world) authors(path string, t *simTurn) (a authorship) {
 		case c.path != path || c.undone:
 			later := c.during[t.key] || c.author == t.key && !named // the directory has a newer time than the deletion
 			a.hidden = a.hidden || a.last == byTurn && a.own == "" && later
-			if c.path == path && c.author == t.key && gone {
-				deleted = byTurn // an undo reverted that, and the turn is on the line again
+			switch { // an undo reverted a deletion, and the turn is on the line again
+			case c.path == path && c.author == t.key && gone:
+				deleted = byTurn
+			case c.path == path && c.during[t.key] && t.ran && gone:
+				deleted = byEither
 			}
 			continue
 		case c.author == t.key:

@@ -180,20 +180,32 @@ func (tx *txn) endFinishedTasks(ctx context.Context, t *OpenTurn) error {
 		return err
 	}
 	until := tx.workedUntil(t)
-	known := tx.background(t, tx.withUnreported(ctx, t, entries), nil, until)
+	known := tx.background(ctx, t, entries, nil, until)
 	if _, err := tx.attribute(ctx, t, entries, nil, nil, ownership.InDoubtIfRan(known.Owner)); err != nil {
 		return fmt.Errorf("record background work: %w", err)
 	}
 	return nil
 }
 
-// background returns the evidence about the tasks of a turn. until is when tasks and calls without a
-// recorded end stopped working, or zero if unknown. beside are the entries of the turn that runs
-// meanwhile, if there is one.
-func (tx *txn) background(t *OpenTurn, entries, beside []segno.Entry, until time.Time) *ownership.Evidence {
+// background returns the evidence about the tasks of a turn. entries are those of the turn. until is when tasks and calls
+// without a recorded end stopped working, or zero if unknown. beside are the entries of the turn that runs meanwhile, if
+// there is one.
+func (tx *txn) background(ctx context.Context, t *OpenTurn, entries, beside []segno.Entry, until time.Time) *ownership.Evidence {
+	recorded := t.recordedUntil(entries)
+	entries = tx.withUnreported(ctx, t, entries)
 	in := tx.openContext(t, entries, until, t.taskEnds(entries, until))
-	in.Beside = beside
+	in.Recorded, in.Beside = recorded, beside
 	return &ownership.Evidence{Calls: ownership.Calls(entries, in), Root: tx.Workspace.Root()}
+}
+
+// recordedUntil returns the time of the newest entry that the turn's checkpoint contains, or zero.
+func (t *OpenTurn) recordedUntil(entries []segno.Entry) (at time.Time) {
+	for _, e := range entries[:min(t.Noted, len(entries))] {
+		if e.Time.After(at) {
+			at = e.Time
+		}
+	}
+	return at
 }
 
 // ownerWhileAwake returns the owners of changes while the agent answered the report of a task.
@@ -201,8 +213,10 @@ func (tx *txn) ownerWhileAwake(ctx context.Context, t *OpenTurn, entries []segno
 	if !agents.ReportsCalls(t.Agent) && t.Noted > 0 {
 		return ownership.All
 	}
+	recorded := t.recordedUntil(entries)
 	entries = tx.withUnreportedResults(ctx, t, entries)
 	in := tx.openContext(t, entries, tx.Now(), t.taskEnds(entries, tx.Now()))
+	in.Recorded = recorded
 	if t.Noted == 0 {
 		in.Left = tx.Now() // all calls are newer than the earlier end, so nothing that a command left behind has worked in between
 	}
@@ -356,7 +370,7 @@ func (tx *txn) attributeToTurn(ctx context.Context, t, turn *OpenTurn) ([]string
 	now := tx.Now()
 	in := tx.openContext(turn, noted, now, turn.allTaskEnds(noted, now))
 	running := &ownership.Evidence{Calls: ownership.Calls(noted, in), Root: tx.Workspace.Root()}
-	background := tx.background(t, tx.withUnreported(ctx, t, entries), noted, tx.workedUntil(t))
+	background := tx.background(ctx, t, entries, noted, tx.workedUntil(t))
 	unsure := map[string]bool{}
 	doubt, err := tx.attribute(ctx, t, entries, turn, unsure, ownership.Beside(running.Owner, background.Owner, unsure))
 	if err != nil {

@@ -35,10 +35,16 @@ func startSubagent(t *testing.T) *scene {
 func (c *scene) startsSubagent() {
 	c.Helper()
 	c.writes("p1", "t1", "a", "1")
-	c.begins("p1", "t2", "Agent", map[string]any{"prompt": "do it", "description": "bg"})
-	c.sendEvent("PostToolUse", "prompt_id", "p1", "tool_name", "Agent", "tool_use_id", "t2", "tool_response", map[string]any{"isAsync": true, "agentId": "a9"})
+	c.launchesSubagent()
 	c.stops("p1", subagent())
 	c.waitForClock()
+}
+
+// launchesSubagent lets the turn start the subagent, which goes on in the background.
+func (c *scene) launchesSubagent() {
+	c.Helper()
+	c.begins("p1", "t2", "Agent", map[string]any{"prompt": "do it", "description": "bg"})
+	c.sendEvent("PostToolUse", "prompt_id", "p1", "tool_name", "Agent", "tool_use_id", "t2", "tool_response", map[string]any{"isAsync": true, "agentId": "a9"})
 }
 
 // runSubagent lets the subagent work. key is the id of the prompt that the agent answers at the
@@ -68,8 +74,7 @@ func (c *scene) wantRefused() {
 func TestACallOfASubagentRunsWhileItsTurnStops(t *testing.T) {
 	c := newScene(t, map[string]string{"a": "0"})
 	c.asks("p1", "one")
-	c.begins("p1", "t2", "Agent", map[string]any{"prompt": "do it", "description": "bg"})
-	c.sendEvent("PostToolUse", "prompt_id", "p1", "tool_name", "Agent", "tool_use_id", "t2", "tool_response", map[string]any{"isAsync": true, "agentId": "a9"})
+	c.launchesSubagent()
 	input, ofSubagent := map[string]any{"command": "make"}, []any{"agent_id", "a9", "agent_type", "general-purpose"}
 	c.begins("p1", "s1", "Bash", input, ofSubagent...)
 	c.waitForClock()
@@ -114,6 +119,49 @@ func TestBackgroundWorkBelongsToItsTurn(t *testing.T) {
 			}
 			c.wantConflicts(c.undo(turns))
 			c.wantFiles("a=0 notes=mine")
+			c.wantNoFailures()
+		})
+	}
+}
+
+// TestTheUserChangesAFileOfATurnWhoseSubagentWorks lets the user change a file that the turn wrote before it stopped. A
+// later call of the subagent, or of the answer to its report, does not make the user's change one of a formatter.
+func TestTheUserChangesAFileOfATurnWhoseSubagentWorks(t *testing.T) {
+	for _, next := range []string{"report", "turn", "answer"} {
+		t.Run("then a "+next, func(t *testing.T) {
+			c := newScene(t, map[string]string{"a": "0", "notes": "0"})
+			c.asks("p1", "one")
+			c.launchesSubagent()
+			c.writes("p1", "t1", "a", "1")
+			c.stops("p1", subagent())
+			c.waitForClock()
+			if next == "turn" {
+				c.asks("p2", "two")
+			}
+			if next != "answer" {
+				c.write("a", "mine")
+				c.waitForClock()
+				c.runSubagent("p1")
+			}
+			if next == "turn" {
+				c.stops("p2")
+			}
+			c.subagentStops("p1")
+			c.agent(`"type":"user","promptId":"p3","permissionMode":"default","origin":{"kind":"task-notification"},"message":{"role":"user","content":"report"}`)
+			c.sendEvent("UserPromptSubmit", "prompt_id", "p3", "prompt", report)
+			if next == "answer" {
+				c.waitForClock()
+				c.write("a", "mine")
+				c.waitForClock()
+			}
+			c.writes("p3", "t3", "answered", "by the answer")
+			c.stops("p3")
+			turns := 1
+			if next == "turn" {
+				turns = 2
+			}
+			c.wantConflicts(c.undo(turns), "a")
+			c.wantFiles("a=mine notes=0")
 			c.wantNoFailures()
 		})
 	}

@@ -49,6 +49,9 @@ type Context struct {
 	// Left is the end of the turn. Until then, changes by processes that commands left behind belong to the turn, and
 	// so do changes by the agent's hooks after the newest call. If Left is zero, these changes do not count.
 	Left time.Time
+	// Recorded is the time of the newest entry that a checkpoint of the turn contains, or zero. The checkpoint also contains the changes of
+	// the formatters that ran after the calls that had ended by then.
+	Recorded time.Time
 	// Resolved is set if every call that the agent made has a result. A call without a result was
 	// then not made.
 	Resolved bool
@@ -113,6 +116,9 @@ func Calls(entries []segno.Entry, in Context) []Call {
 		}
 		if next := firstAfter(besides, c.To); !next.IsZero() && next.Before(c.Next) {
 			c.Next = next
+		}
+		if !c.To.After(r.Recorded) {
+			c.Next = c.To
 		}
 		calls = append(calls, c)
 	}

@@ -77,6 +77,8 @@ func TestOwnerOfAChange(t *testing.T) {
 		"another file, in a late message":       {entries: call("1", "Edit", 10, 12, file("a")), in: Context{Delay: 2 * time.Second}, change: changed("b", "x"), touched: 5, want: Other},
 		"named, after the call":                 {entries: append(call("1", "Edit", 10, 12, file("a")), call("2", "Read", 20, 21, file("b"))...), change: changed("a", "x"), touched: 30, want: Doubt},
 		"named, until the turn goes on":         {entries: append(call("1", "Edit", 10, 12, file("a")), call("2", "Read", 20, 21, file("b"))...), change: changed("a", "x"), touched: 15, want: Turn},
+		"named, after its turn was recorded":    {entries: append(call("1", "Edit", 10, 12, file("a")), call("2", "Read", 20, 21, file("b"))...), in: Context{Recorded: at(12)}, change: changed("a", "x"), touched: 15, want: Doubt},
+		"named, by a call after the recorded":   {entries: append(call("1", "Edit", 10, 14, file("a")), call("2", "Read", 20, 21, file("b"))...), in: Context{Recorded: at(12)}, change: changed("a", "x"), touched: 15, want: Turn},
 		"named, until another turn goes on":     {entries: append(call("1", "Edit", 10, 12, file("a")), call("2", "Read", 20, 21, file("b"))...), in: Context{Beside: call("3", "Bash", 13, 16, command("make"))}, change: changed("a", "x"), touched: 15, want: Doubt},
 		"named, with the content of the tool":   {entries: append(call("1", "Write", 10, 12, written), call("2", "Read", 20, 21, file("b"))...), change: changed("a", "by the tool"), touched: 30, want: Turn},
 		"another file, during the call":         {entries: call("1", "Edit", 10, 12, file("a")), change: changed("b", "x"), touched: 11, want: Other},

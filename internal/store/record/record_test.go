@@ -218,7 +218,7 @@ func FuzzRecords(f *testing.F) {
 	f.Add([]byte{})
 	f.Add(EncodeCheckpoint(filled[segno.Checkpoint](f), true)[sumLength:])
 	f.Add(EncodeEntries([]segno.Entry{{Kind: segno.EntryNote, Body: []byte("1")}}, false)[sumLength:])
-	f.Add([]byte("\x7a\x02\x42\x00")) // a position whose digest is there and empty
+	f.Add([]byte("\x7a\x02\x42\x00")) // a position with a digest of zero bytes
 	f.Fuzz(func(t *testing.T, data []byte) {
 		summed := codec{out: append(make([]byte, sumLength), data...)}
 		data = summed.record(false)

@@ -95,3 +95,40 @@ func TestTwoSubagentsInTheBackground(t *testing.T) {
 		}
 	})
 }
+
+// TestTheUserChangesAFileWhileASubagentWorks lets the user change a file that the turn wrote as its last call, after the turn stopped and
+// before its subagent makes a call. An undo keeps the user's file, and reverts the work of the subagent.
+func TestTheUserChangesAFileWhileASubagentWorks(t *testing.T) {
+	e2erig.ScenarioOnNewest(t, map[string]string{"a.txt": "0\n"}, func(s *e2erig.Stage) {
+		goOn := filepath.Join(t.TempDir(), "go on")
+		call := s.Writes("sub.txt", "1\n")
+		call["until"] = goOn
+		agent, err := s.Rig.StartPrint(s.Ctx, e2erig.Prompt("work", map[string]any{"tool": "Agent", "input": map[string]any{"description": "bg",
+			"subagent_type": "general-purpose", "run_in_background": true, "prompt": e2erig.Prompt("sub", call, "done")}},
+			s.Writes("made.txt", "1\n"), "started"))
+		if err != nil {
+			s.Fatal(err)
+		}
+		s.Poll("the checkpoint of the turn", func() bool { _, code := s.Try("show", "t1"); return code == 0 })
+		s.WaitForClock()
+		s.Write("made.txt", "mine\n")
+		s.WaitForClock()
+		if err := os.WriteFile(goOn, nil, 0o600); err != nil {
+			s.Fatal(err)
+		}
+		res, err := agent.Result(s.Ctx)
+		if err != nil {
+			s.Fatal(err)
+		}
+		if _, err := res.Must(); err != nil {
+			s.Fatal(err)
+		}
+		if !s.Exists("sub.txt") {
+			s.Fatal("the subagent did not write")
+		}
+		out, _ := s.Try("undo", "-y")
+		if !strings.Contains(out, "made.txt") || s.Read("made.txt") != "mine\n" || s.Exists("sub.txt") {
+			s.Errorf("files after the undo:\n%s\n%s", s.Tree(), out)
+		}
+	})
+}

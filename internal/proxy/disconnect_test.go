@@ -76,6 +76,19 @@ func TestDisconnectIsAnInterruption(t *testing.T) {
 	}
 }
 
+// TestWaitingPromptIsAnsweredAtTheEnd disconnects a client while a prompt waits for the end of another one. Both are answered.
+func TestWaitingPromptIsAnsweredAtTheEnd(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, none)
+	c, s := r.session()
+	turn := r.prompt(c, s, "alpha "+acptest.Directive(acptest.Say("on it"), acptest.Step{Wait: r.home + "/never"}))
+	waiting := r.prompt(c, s, "beta")
+	r.says(turn, "on it")
+	r.leave(c)
+	r.ends(turn, "cancelled")
+	r.ends(waiting, "cancelled")
+}
+
 // TestUsersCancelIsTold cancels a turn and then disconnects. The record still has the user's cancel.
 func TestUsersCancelIsTold(t *testing.T) {
 	t.Parallel()

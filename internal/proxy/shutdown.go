@@ -54,7 +54,6 @@ func (p *proxy) cancelTurns(sessions []*session) {
 	for _, s := range sessions {
 		s.setCancel(true)
 		s.box.add(0, func() {
-			s.prompts = nil
 			if s.turn == nil {
 				ended <- struct{}{}
 				return

@@ -195,13 +195,16 @@ func (r *openRequest) trusts(ctx context.Context, st threadState) (bool, error) 
 	if errors.Is(err, errIncomplete) {
 		return false, nil
 	}
-	if st.turn == nil || st.turn.Session.Session != st.link.Session {
+	if err != nil || verified || st.turn == nil || st.turn.Session.Session != st.link.Session {
 		return true, err
 	}
-	if !verified && r.load && err == nil {
+	if has, err := r.hasEarlierTurns(ctx, st.link.Session); err != nil || !has {
+		return false, err
+	}
+	if r.load {
 		r.collecting, err = r.expectTurns(ctx, st.link.Session, st.turn)
 	}
-	return verified || r.load || !r.proxy.agent.identity().Load, err
+	return r.load || !r.proxy.agent.identity().Load, err
 }
 
 // openNative forwards the request. If the agent refuses, the recovery ladder serves it.

@@ -124,7 +124,8 @@ func (r *replayReader) shorten() {
 
 // expectTurns returns a reader that requires the first and the last complete turn of an
 // agent's session. A session that has both counts as having the turns between. If several
-// turns had the same prompt, the agent must replay the prompt as often. last may be nil.
+// turns had the same prompt, the agent must replay the prompt as often. If a session that began with a
+// preamble has no complete turn, the reader requires the prompt that contained the preamble. last may be nil.
 func (l *sessionStore) expectTurns(ctx context.Context, up segno.SessionID, last *segno.Checkpoint) (*replayReader, error) {
 	r := &replayReader{promptsOnly: true, required: map[string]int{}}
 	if last == nil {
@@ -132,9 +133,18 @@ func (l *sessionStore) expectTurns(ctx context.Context, up segno.SessionID, last
 	}
 	query := segno.CheckpointQuery{Thread: last.Thread, Session: up}
 	turns, err := collect(l.proxy.store.Checkpoints(ctx, query), func(c *segno.Checkpoint) bool {
-		return c.Kind == segno.CheckpointTurn && !c.Interrupted && promptKey(c.Prompt) != ""
+		return c.Kind == segno.CheckpointTurn && promptKey(c.Prompt) != ""
 	})
 	if err != nil || len(turns) == 0 {
+		return r, err
+	}
+	first := promptKey(turns[len(turns)-1].Prompt)
+	turns = slices.DeleteFunc(turns, func(c segno.Checkpoint) bool { return c.Interrupted })
+	if len(turns) == 0 {
+		began, err := l.beganWithPreamble(ctx, up)
+		if began {
+			r.required[first] = 1
+		}
 		return r, err
 	}
 	newest, oldest := promptKey(turns[0].Prompt), promptKey(turns[len(turns)-1].Prompt)

@@ -96,6 +96,50 @@ func (l *sessionStore) endsAt(ctx context.Context, link segno.Link, st threadSta
 	return err == nil && threadState{turn: turn}.turnID() == st.turnID(), err
 }
 
+// hasEarlierTurns reports whether a session of an earlier process of the agent has the turns before its own. A session with a preamble
+// received it with its first prompt, and an agent that ended before it answered may not have got that prompt.
+func (l *sessionStore) hasEarlierTurns(ctx context.Context, up segno.SessionID) (bool, error) {
+	began, err := l.beganWithPreamble(ctx, up)
+	if err != nil || !began {
+		return err == nil, err
+	}
+	query := segno.CheckpointQuery{Thread: l.record.Thread, Session: up}
+	for c, err := range l.proxy.store.Checkpoints(ctx, query) {
+		if err != nil {
+			return false, err
+		}
+		if c.Kind != segno.CheckpointTurn {
+			continue
+		}
+		if !c.Interrupted {
+			return true, nil
+		}
+		commits, err := l.entriesOf(ctx, &c)
+		if err != nil {
+			return false, err
+		}
+		if slices.ContainsFunc(commits, func(n segno.Node) bool { return slices.ContainsFunc(n.Entries, isOutputOf(up)) }) {
+			return true, nil
+		}
+	}
+	return false, nil
+}
+
+// isOutputOf returns a function that reports whether an entry shows that the agent answered in a session.
+func isOutputOf(up segno.SessionID) func(segno.Entry) bool {
+	return func(e segno.Entry) bool {
+		return e.Session == up && (e.Kind == segno.EntryIntent || e.Kind == segno.EntryMessage && e.Name == "agent")
+	}
+}
+
+// beganWithPreamble reports whether a session of the chain received the conversation before it as a preamble.
+func (l *sessionStore) beganWithPreamble(ctx context.Context, up segno.SessionID) (bool, error) {
+	link, err := find(l.proxy.store.Chain(ctx, l.record.Thread), func(k *segno.Link) bool {
+		return k.Session == up && k.Fidelity == segno.FidelityPreamble
+	})
+	return link != nil, err
+}
+
 // newestAt returns the newest checkpoint and the newest turn at or above a commit.
 func (l *sessionStore) newestAt(ctx context.Context, at segno.CommitID) (c, turn *segno.Checkpoint, err error) {
 	for last := 4; ; last *= 8 {

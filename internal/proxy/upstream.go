@@ -177,6 +177,15 @@ func (s *session) reopen(ctx context.Context, proc *process, up segno.SessionID,
 	if err != nil {
 		return err
 	}
+	if !verified && last != nil {
+		has, err := s.hasEarlierTurns(ctx, up)
+		if err != nil {
+			return err
+		}
+		if !has {
+			return errIncomplete
+		}
+	}
 	s.proxy.announce(s, up, nil)
 	var m acp.Message
 	if !id.Load || verified && id.Resume && s.collecting == nil {

@@ -64,7 +64,7 @@ type Config struct {
 	// LoadWait makes session/load wait for a file before it replays the session. A file with the same name and ".waits" shows
 	// that it waits.
 	LoadWait string `json:"loadWait,omitempty"`
-	// Deaf are methods that get no answer.
+	// Deaf are methods that get no answer. [Config.DeafFile] shows that the agent received one.
 	Deaf []string `json:"deaf,omitempty"`
 	// Greeting is written to stdout before anything else.
 	Greeting string `json:"greeting,omitempty"`
@@ -90,6 +90,9 @@ func (c Config) LedgerFile() string { return or(c.Ledger, filepath.Join(c.Dir, "
 
 // RequestsFile returns the log of the model's input.
 func (c Config) RequestsFile() string { return or(c.Requests, filepath.Join(c.Dir, "requests.jsonl")) }
+
+// DeafFile returns a file that exists after the agent received a method of Deaf.
+func (c Config) DeafFile() string { return filepath.Join(c.Dir, "deaf") }
 
 func or(s, otherwise string) string {
 	if s == "" {

@@ -4,6 +4,9 @@ import (
 	"context"
 	"testing"
 	"time"
+
+	"github.com/riverqueue/river"
+	"github.com/riverqueue/river/rivertype"
 )
 
 // TestJobsOfDeadWorkersAreReplaced makes jobs look as if their worker had died: before it claimed the prompt, during the turn, and too
@@ -69,5 +72,31 @@ func TestADeadWorkerAfterTheClockWasSetBack(t *testing.T) {
 		if x.Alive != (x.ID != "dead") {
 			t.Errorf("the status of the worker %s is %+v", x.ID, x)
 		}
+	}
+}
+
+// TestAReplacedJobDoesNotClaim works a job that another worker replaced while this one was stopped. The queue no longer has the job, so
+// that nothing would repeat it. The prompt is left to the other job.
+func TestAReplacedJobDoesNotClaim(t *testing.T) {
+	r := newRig(t)
+	attempts := make(chan int, 10)
+	w := r.runner(func(_ context.Context, work Work) (Result, error) {
+		attempts <- work.Attempt
+		return done("done")
+	})
+	r.start(w)
+	r.send(Prompt{Thread: "t", Text: "x", Key: "k", At: time.Now().Add(time.Hour)})
+	r.execute(`UPDATE {}fleet_prompts SET next = NULL`)
+	replaced := &river.Job[threadJob]{JobRow: &rivertype.JobRow{ID: 1 << 40}, Args: threadJob{Thread: "t"}}
+	if err := (&threadWorker{worker: w, scheduler: w.scheduler()}).Work(t.Context(), replaced); err != nil {
+		t.Errorf("the replaced job ends with %v", err)
+	}
+	if len(attempts) > 0 {
+		t.Error("the replaced job ran the prompt")
+	}
+	r.execute(`UPDATE {}river_job SET state = 'available', scheduled_at = now() WHERE args->>'thread' = 't'`)
+	r.await("t", "k", StateDone)
+	if attempt := <-attempts; attempt != 1 {
+		t.Errorf("the prompt is done by attempt %d", attempt)
 	}
 }

@@ -49,17 +49,23 @@ func (m mailbox) Front(ctx context.Context, thread string) (f *schedule.Front, e
 	return f, err
 }
 
-// Claim implements [schedule.Mailbox].
+// Claim implements [schedule.Mailbox]. It locks the job, so that a worker that replaces the job at this moment does so after the claim: the
+// new job then continues the attempt if this worker has died.
 func (m mailbox) Claim(ctx context.Context, job *schedule.Job, f *schedule.Front) (isCurrent bool, err error) {
+	var hasJob bool
 	err = m.store.OnConn(ctx, "claim prompt", job.Thread, func(ctx context.Context, conn postgres.Conn) error {
-		tag, err := conn.Exec(ctx, m.sql(`UPDATE {}fleet_prompts SET state = 'running', begun = true, attempts = $6, next = NULL, wake = NULL,
-			again = 0, claim = $4, worker = $5, started = clock_timestamp()
-			WHERE n = $1 AND (state = $2 AND claim = $3 OR state = 'running' AND claim = $4 AND worker = $5)
-			AND NOT EXISTS (SELECT FROM {}fleet_prompts o WHERE o.thread = $7 AND o.n <> $1 AND o.begun AND o.state NOT IN ('done', 'cancelled'))`),
-			f.N, f.State, f.Claim, job.ID, m.worker, f.Attempt, []byte(job.Thread))
-		isCurrent = tag.RowsAffected() > 0
-		return err
+		return conn.QueryRow(ctx, m.sql(`WITH job AS (SELECT id FROM {}river_job WHERE id = $4 FOR SHARE),
+			claimed AS (UPDATE {}fleet_prompts SET state = 'running', begun = true, attempts = $6, next = NULL, wake = NULL,
+				again = 0, claim = $4, worker = $5, started = clock_timestamp()
+				WHERE n = $1 AND EXISTS (SELECT FROM job) AND (state = $2 AND claim = $3 OR state = 'running' AND claim = $4 AND worker = $5)
+				AND NOT EXISTS (SELECT FROM {}fleet_prompts o WHERE o.thread = $7 AND o.n <> $1 AND o.begun AND o.state NOT IN ('done', 'cancelled'))
+				RETURNING n)
+			SELECT EXISTS (SELECT FROM claimed), EXISTS (SELECT FROM job)`),
+			f.N, f.State, f.Claim, job.ID, m.worker, f.Attempt, []byte(job.Thread)).Scan(&isCurrent, &hasJob)
 	})
+	if err == nil && !hasJob {
+		err = schedule.ErrReplaced
+	}
 	return isCurrent, err
 }
 

@@ -2,6 +2,7 @@ package schedule
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"time"
 )
@@ -11,7 +12,8 @@ import (
 type Mailbox interface {
 	// Front returns the prompt whose turn it is; nil if the mailbox has none.
 	Front(ctx context.Context, thread string) (*Front, error)
-	// Claim marks f as running by the job, in its attempt f.Attempt. It returns false if f has changed since it was read.
+	// Claim marks f as running by the job, in its attempt f.Attempt. It returns false if f has changed since it was read, and
+	// [ErrReplaced] if the queue no longer has the job.
 	Claim(ctx context.Context, job *Job, f *Front) (bool, error)
 	// Leave records the job's commit for the attempt that runs f: if the attempt ends waiting, and began before the commit, its end
 	// inserts another job. Leave returns false if f has changed since it was read.
@@ -24,6 +26,9 @@ type Mailbox interface {
 	// Lease returns for how long another run has the thread; 0 if no run has it.
 	Lease(ctx context.Context, thread string) (time.Duration, error)
 }
+
+// ErrReplaced is the error of a claim by a job that another worker replaced, because this one was stopped. Nothing would repeat the job.
+var ErrReplaced = errors.New("another job replaces this one")
 
 // Runner runs one attempt at the prompt f.
 type Runner interface {
@@ -73,6 +78,9 @@ func (s *Scheduler) Work(ctx context.Context, job Job) Verdict {
 				}
 				return s.run(ctx, &job, f)
 			}
+		}
+		if errors.Is(err, ErrReplaced) {
+			return Verdict{}
 		}
 		if err != nil {
 			return s.again(ctx, &job, "claim prompt", err)

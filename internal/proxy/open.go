@@ -198,9 +198,6 @@ func (r *openRequest) trusts(ctx context.Context, st threadState) (bool, error) 
 	if err != nil || verified || st.turn == nil || st.turn.Session.Session != st.link.Session {
 		return true, err
 	}
-	if has, err := r.hasEarlierTurns(ctx, st.link.Session); err != nil || !has {
-		return false, err
-	}
 	if r.load {
 		r.collecting, err = r.expectTurns(ctx, st.link.Session, st.turn)
 	}

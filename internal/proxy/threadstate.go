@@ -97,12 +97,16 @@ func (l *sessionStore) endsAt(ctx context.Context, link segno.Link, st threadSta
 }
 
 // hasEarlierTurns reports whether a session of an earlier process of the agent has the turns before its own. A session with a preamble
-// received it with its first prompt, and an agent that ended before it answered may not have got that prompt.
+// receives it with its first prompt, and an agent that ended before it answered may not have got that prompt.
 func (l *sessionStore) hasEarlierTurns(ctx context.Context, up segno.SessionID) (bool, error) {
+	if l.record.Thread == "" {
+		return true, nil // no turn is recorded
+	}
 	began, err := l.beganWithPreamble(ctx, up)
 	if err != nil || !began {
 		return err == nil, err
 	}
+	hadTurn := false
 	query := segno.CheckpointQuery{Thread: l.record.Thread, Session: up}
 	for c, err := range l.proxy.store.Checkpoints(ctx, query) {
 		if err != nil {
@@ -111,6 +115,7 @@ func (l *sessionStore) hasEarlierTurns(ctx context.Context, up segno.SessionID) 
 		if c.Kind != segno.CheckpointTurn {
 			continue
 		}
+		hadTurn = true
 		if !c.Interrupted {
 			return true, nil
 		}
@@ -122,7 +127,7 @@ func (l *sessionStore) hasEarlierTurns(ctx context.Context, up segno.SessionID) 
 			return true, nil
 		}
 	}
-	return false, nil
+	return !hadTurn, nil // without a turn, the next prompt has the preamble
 }
 
 // isOutputOf returns a function that reports whether an entry shows that the agent answered in a session.

@@ -177,15 +177,6 @@ func (s *session) reopen(ctx context.Context, proc *process, up segno.SessionID,
 	if err != nil {
 		return err
 	}
-	if !verified && last != nil {
-		has, err := s.hasEarlierTurns(ctx, up)
-		if err != nil {
-			return err
-		}
-		if !has {
-			return errIncomplete
-		}
-	}
 	s.proxy.announce(s, up, nil)
 	var m acp.Message
 	if !id.Load || verified && id.Resume && s.collecting == nil {
@@ -230,15 +221,22 @@ type transcriptVerifier interface {
 
 // verifyTranscript reports whether a session is known to have the recorded turns: its transcript
 // has the bytes up to at, or the agent is segno's. It returns errIncomplete if the transcript lacks
-// them.
+// them, or if there is none and the session may lack its preamble.
 func (s *session) verifyTranscript(ctx context.Context, up segno.SessionID, at *segno.Position) (verified bool, err error) {
 	tl, err := s.timeline(ctx)
 	if err != nil {
 		return false, err
 	}
 	t := tl.Transcripts[s.record.Agent]
+	if t == nil && s.proxy.agent.identity().isSegno() {
+		return true, nil
+	}
 	if t == nil {
-		return s.proxy.agent.identity().isSegno(), nil
+		has, err := s.hasEarlierTurns(ctx, up)
+		if err == nil && !has {
+			err = errIncomplete
+		}
+		return false, err
 	}
 	v, ok := t.(transcriptVerifier)
 	if !ok || at == nil {

@@ -113,16 +113,7 @@ func TestTheUserChangesAFileWhileASubagentWorks(t *testing.T) {
 		s.WaitForClock()
 		s.Write("made.txt", "mine\n")
 		s.WaitForClock()
-		if err := os.WriteFile(goOn, nil, 0o600); err != nil {
-			s.Fatal(err)
-		}
-		res, err := agent.Result(s.Ctx)
-		if err != nil {
-			s.Fatal(err)
-		}
-		if _, err := res.Must(); err != nil {
-			s.Fatal(err)
-		}
+		finish(s, agent, goOn)
 		if !s.Exists("sub.txt") {
 			s.Fatal("the subagent did not write")
 		}

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/dalsegno/segno/internal/testing/agentrig"
 	"github.com/dalsegno/segno/internal/testing/e2erig"
 )
 
@@ -30,16 +31,7 @@ func TestAUserWorksWhileTheAgentDoes(t *testing.T) {
 		if err := os.Remove(s.Path("doomed.txt")); err != nil {
 			s.Fatal(err)
 		}
-		if err := os.WriteFile(written, nil, 0o600); err != nil {
-			s.Fatal(err)
-		}
-		res, err := agent.Result(s.Ctx)
-		if err != nil {
-			s.Fatal(err)
-		}
-		if _, err := res.Must(); err != nil {
-			s.Fatal(err)
-		}
+		finish(s, agent, written)
 		show := s.Segno("show", "t1")
 		for name, isTurns := range map[string]bool{"~ a.txt": true, "+ made.txt": true, "mine.txt": false, "new.txt": false, "doomed.txt": false} {
 			if strings.Contains(show, name) != isTurns {
@@ -73,16 +65,7 @@ func TestAUserEditsAFileThatTheAgentEdits(t *testing.T) {
 		}
 		s.Poll("the model to be called after the command", func() bool { return len(s.Model.Calls()) == 2 })
 		s.Write("doc.txt", both("mine", "six"))
-		if err := os.WriteFile(saved, nil, 0o600); err != nil {
-			s.Fatal(err)
-		}
-		res, err := agent.Result(s.Ctx)
-		if err != nil {
-			s.Fatal(err)
-		}
-		if _, err := res.Must(); err != nil {
-			s.Fatal(err)
-		}
+		finish(s, agent, saved)
 		if got := s.Read("doc.txt"); got != both("mine", "SIX") {
 			s.Fatalf("the file is %q after the turn", got)
 		}
@@ -91,4 +74,19 @@ func TestAUserEditsAFileThatTheAgentEdits(t *testing.T) {
 			s.Errorf("undo left %q", got)
 		}
 	})
+}
+
+// finish makes the file for which the model waits, and waits for the agent to end.
+func finish(s *e2erig.Stage, agent *agentrig.Printing, awaited string) {
+	s.Helper()
+	if err := os.WriteFile(awaited, nil, 0o600); err != nil {
+		s.Fatal(err)
+	}
+	res, err := agent.Result(s.Ctx)
+	if err != nil {
+		s.Fatal(err)
+	}
+	if _, err := res.Must(); err != nil {
+		s.Fatal(err)
+	}
 }

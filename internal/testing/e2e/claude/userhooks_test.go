@@ -39,16 +39,7 @@ func TestAHookOfTheUserChangesTheInputOfATool(t *testing.T) {
 		}
 		s.Poll("the model to be called after the write", func() bool { return len(s.Model.Calls()) == 4 })
 		s.Write("a.txt", "mine\n")
-		if err := os.WriteFile(saved, nil, 0o600); err != nil {
-			s.Fatal(err)
-		}
-		res, err := agent.Result(s.Ctx)
-		if err != nil {
-			s.Fatal(err)
-		}
-		if _, err := res.Must(); err != nil {
-			s.Fatal(err)
-		}
+		finish(s, agent, saved)
 		if show := s.Segno("show", "t1"); !strings.Contains(show, "~ b.txt") || strings.Contains(show, "~ a.txt") {
 			s.Errorf("the turn wrote b.txt, and segno shows\n%s", show)
 		}
@@ -91,16 +82,7 @@ func TestTheCommandsOfASlashCommand(t *testing.T) {
 		s.Poll("the model to be called after the skill", func() bool { return len(s.Model.Calls()) == 2 })
 		s.WaitForClock()
 		s.Write("yours.txt", "mine\n")
-		if err := os.WriteFile(saved, nil, 0o600); err != nil {
-			s.Fatal(err)
-		}
-		res, err := agent.Result(s.Ctx)
-		if err != nil {
-			s.Fatal(err)
-		}
-		if _, err := res.Must(); err != nil {
-			s.Fatal(err)
-		}
+		finish(s, agent, saved)
 		if !s.Exists("command.txt") || !s.Exists("skill.txt") {
 			s.Fatalf("the agent did not run the commands:\n%s", s.Tree())
 		}

@@ -150,7 +150,7 @@ var allowed = map[string][]string{
 	"agents/profile":                    {},
 	"agents/segno":                      {"agents/profile"},
 	"fleet/fleetcmd":                    {".", "agent", "agent/tool", "client", "fleet", "fleet/runner", "fleet/s3", "fleet/workspaces", "internal/chat", "internal/cli", "internal/history/idprefix", "internal/vfs", "internal/web", "internal/web/wire", "secret", "store/postgres"},
-	"fleet":                             {".", "agent", "fleet/internal/schedule", "internal/store/record", "store/postgres"},
+	"fleet":                             {".", "agent", "fleet/internal/schedule", "internal/store/record", "store/postgres", "timeline"},
 	"fleet/internal/schedule":           {"."},
 	"fleet/runner":                      {".", "agent", "agents", "agents/gemini", "agents/opencode", "fleet", "fleet/workspaces", "internal/history/turns", "internal/local", "internal/local/spool", "internal/proc", "internal/proxy", "internal/proxy/acp", "internal/vfs", "timeline"},
 	"fleet/workspaces":                  {".", "internal/local/spool", "internal/proc", "internal/vfs", "timeline", "workspace"},

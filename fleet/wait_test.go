@@ -13,6 +13,7 @@ import (
 
 	"github.com/dalsegno/segno"
 	"github.com/dalsegno/segno/agent"
+	"github.com/dalsegno/segno/timeline"
 )
 
 // log records what tools did, in order.
@@ -187,3 +188,36 @@ func TestPromptsOfAThreadRunInOrder(t *testing.T) {
 type runnerFunc func(context.Context, Work) (Result, error)
 
 func (f runnerFunc) Run(ctx context.Context, w Work) (Result, error) { return f(ctx, w) }
+
+// TestAnAgentsRequestIsNotAQuestion has an agent ask for permission with a request that looks like a question to another thread. The
+// request and its answer neither send a prompt nor make the turn run again.
+func TestAnAgentsRequestIsNotAQuestion(t *testing.T) {
+	r := newRig(t)
+	var steps log
+	w := r.Worker(nil)
+	w.Slots = 1 // so that the jobs run in their order
+	w.Runners = map[string]Runner{"support": runnerFunc(func(ctx context.Context, work Work) (Result, error) {
+		steps.add("%s", work.Prompt.Key)
+		if work.Prompt.Key == "last" {
+			return done("")
+		}
+		id := timeline.PermissionID("call")
+		_, err := r.Store().Commit(ctx, segno.Commit{ID: "asked", Thread: "t", Create: &segno.Thread{ID: "t"}, Entries: []segno.Entry{
+			{Kind: segno.EntryInterrupt, ID: id, Body: json.RawMessage(`{"id":"x","child":{"thread":"other","agent":"support","prompt":"obey","key":"k"},"wake":"2020-01-02T03:04:05Z"}`)},
+			{Kind: segno.EntryDecision, ID: id, Body: json.RawMessage(`{"interrupt":"x","outcome":{"outcome":"cancelled"}}`)},
+			{Kind: segno.EntryInterrupt, ID: timeline.PermissionID("call2"), Body: json.RawMessage(`{"wake":7}`)},
+		}})
+		return Result{Phase: agent.PhaseWaiting}, err
+	})}
+	r.send(Prompt{Thread: "t", Key: "first", Text: "x"})
+	r.start(w)
+	r.await("t", "first", StateWaiting)
+	r.send(Prompt{Thread: "u", Key: "last", Text: "x"})
+	r.await("u", "last", StateDone)
+	if got := steps.String(); got != "first, last" {
+		t.Errorf("the runner ran %s", got)
+	}
+	for p, err := range r.Prompts(t.Context(), PromptQuery{Thread: "other"}) {
+		t.Errorf("the agent sent %+v, %v", p, err)
+	}
+}

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/dalsegno/segno"
+	"github.com/dalsegno/segno/timeline"
 	"github.com/jackc/pgx/v5"
 )
 
@@ -23,6 +24,9 @@ func waitsIn(c *segno.Commit) (w waits, err error) {
 	hasSignal := false
 	for i := range c.Entries {
 		e := &c.Entries[i]
+		if _, isRequest := timeline.PermissionCall(e.ID); isRequest {
+			continue // an agent's request, with any content, and its answer are parts of the turn
+		}
 		switch e.Kind {
 		case segno.EntrySignal:
 			hasSignal = true

@@ -34,6 +34,12 @@ func Claude() []Kind {
 	blank := func(name, line, pattern, by string) Kind {
 		return Kind{name, func(f *File) { f.Blank(line, pattern, by) }}
 	}
+	unname := func(name, by string) Kind {
+		return Kind{name, func(f *File) {
+			f.Edit(claudeMessage, claudeUUID, by)
+			f.IsUnnamed = true
+		}}
+	}
 	return append([]Kind{
 		spoil("the content of a prompt is null", claudePrompt, claudeString, `"content":null`),
 		spoil("the content of an answer is null", claudeAnswer, `"content":\[.*?\]`, `"content":null`),
@@ -79,9 +85,9 @@ func Claude() []Kind {
 			id := strings.TrimPrefix(string(regexp.MustCompile(claudeUUID).Find(f.Lines[k].Text)), `"uuid":`)
 			f.edit(i, claudeParent, `"parentUuid":`+id)
 		}},
-		edit("a message has no uuid", claudeMessage, claudeUUID, `"x":0`),
-		edit("the uuid of a message is null", claudeMessage, claudeUUID, `"uuid":null`),
-		edit("the uuid of a message is a number", claudeMessage, claudeUUID, `"uuid":7`),
+		unname("a message has no uuid", `"x":0`),
+		unname("the uuid of a message is null", `"uuid":null`),
+		unname("the uuid of a message is a number", `"uuid":7`),
 		{"one uuid has two contents", func(f *File) {
 			i := f.Pick(claudeAnswer)
 			l := f.Lines[i]

@@ -28,6 +28,8 @@ type File struct {
 
 	// IsSpoiled is set if the file has a line whose message is lost.
 	IsSpoiled bool
+	// IsUnnamed is set if a message lost its id.
+	IsUnnamed bool
 }
 
 // fact matches a fact. A fact is one word, and each fact is in one message only.

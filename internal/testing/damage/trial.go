@@ -84,7 +84,9 @@ func (a *Agent) Try(t testing.TB, kinds []Kind, seed uint64) string {
 	}
 	predicted, refusal := a.predict(t, id, path)
 	before := a.Resume("", a.Command(id)) // the agent appends to the file
-	if refusal == "" && (before.Problem != "" || !a.reads(before, predicted)) || refusal != "" && before.Problem == "" && !a.IsLenient {
+	// Claude Code sends a result beside the conversation although it has no id. The model of its loader leaves it out, so
+	// heal offers a copy that the agent does not need.
+	if refusal == "" && (before.Problem != "" || !reads(before, predicted, a.IsLenient || f.IsUnnamed)) || refusal != "" && before.Problem == "" && !a.IsLenient {
 		fail("the model of the agent reads %q, refuses because %q; the agent reads %q, refuses because %q", predicted, refusal, before.Facts, before.Problem)
 	}
 	row := func(healed string) string {
@@ -141,9 +143,9 @@ func told(line []byte) []byte {
 	return slices.Concat(record.Message, record.Payload)
 }
 
-// reads reports whether an agent read the facts that the model of its loader predicted.
-func (a *Agent) reads(r Reading, predicted []string) bool {
-	if a.IsLenient {
+// reads reports whether an agent read the facts that the model of its loader predicted. isMore means that it may read others, too.
+func reads(r Reading, predicted []string, isMore bool) bool {
+	if isMore {
 		return !slices.ContainsFunc(predicted, func(word string) bool { return !slices.Contains(r.Facts, word) })
 	}
 	return sameFacts(r.Facts, predicted)

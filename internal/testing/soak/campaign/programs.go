@@ -5,20 +5,19 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
-	"os"
 	"path"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strings"
 )
 
-// program is what decides the result of the tests of a package: the sources of their binary, and what the tests read.
+// program is what decides the results of the tests of a package: the sources of their binary, and what each test reads.
 type program struct {
 	pkg    string          // the directory of the package, as all paths here relative to the root of the repository, with slashes
 	dirs   map[string]bool // the directories of all packages in the binary, and in the commands that the tests run
 	embeds map[string]bool // the directories of embedded files
-	reads  []string        // files and directories outside of the package that the tests name
+	// reads are the files and directories outside of the package that a test names, by the name of the test.
+	reads map[string][]string
 }
 
 // Scenarios run the commands, which their binaries do not import.
@@ -74,7 +73,7 @@ func allPrograms(ctx context.Context, root string) (map[string]*program, error) 
 				p.add(byDir[dir], byPath)
 			}
 		}
-		if err := p.addReads(root, byDir[l.Dir]); err != nil {
+		if p.reads, err = readsOf(root, byDir[l.Dir]); err != nil {
 			return nil, err
 		}
 		programs[p.pkg] = p
@@ -99,28 +98,8 @@ func (p *program) addDir(l *listed) {
 	}
 }
 
-// pathAbove matches a path in the source of a test that leads out of the directory. ".." alone is a hostile name in most tests.
-var pathAbove = regexp.MustCompile(`"(\.\./[^"]+)"`)
-
-// addReads adds the files and directories outside of the package that the sources of its tests name.
-func (p *program) addReads(root string, l *listed) error {
-	for _, file := range slices.Concat(l.TestGoFiles, l.XTestGoFiles) {
-		text, err := os.ReadFile(filepath.Join(root, filepath.FromSlash(l.Dir), file))
-		if err != nil {
-			return err
-		}
-		for _, m := range pathAbove.FindAllSubmatch(text, -1) {
-			name := path.Join(l.Dir, string(m[1]))
-			if _, err := os.Stat(filepath.Join(root, filepath.FromSlash(name))); err == nil && filepath.IsLocal(name) {
-				p.reads = append(p.reads, name)
-			}
-		}
-	}
-	return nil
-}
-
-// isOf reports whether a file is a part of the program.
-func (p *program) isOf(file string) bool {
+// isOf reports whether a file is a part of the program of a test.
+func (p *program) isOf(file, test string) bool {
 	dir, name := path.Dir(file), path.Base(file)
 	switch {
 	case slices.Contains([]string{"go.mod", "go.sum", "go.work", "go.work.sum"}, name), dir == p.pkg, isBelow(file, path.Join(p.pkg, "testdata")), p.embeds[dir]:
@@ -128,7 +107,7 @@ func (p *program) isOf(file string) bool {
 	case p.dirs[dir] && strings.HasSuffix(name, ".go") && !strings.HasSuffix(name, "_test.go"):
 		return true
 	}
-	return slices.ContainsFunc(p.reads, func(name string) bool { return isBelow(file, name) })
+	return slices.ContainsFunc(p.reads[test], func(name string) bool { return isBelow(file, name) })
 }
 
 // isBelow reports whether a file is dir or below it.

@@ -156,7 +156,7 @@ func (r *runner) dropChanged(ctx context.Context, s *state) error {
 			files[p.Commit] = changed
 		}
 		program := programs[p.pkg()]
-		return program == nil || slices.ContainsFunc(changed, program.isOf)
+		return program == nil || slices.ContainsFunc(changed, func(file string) bool { return program.isOf(file, p.test()) })
 	})
 	return nil
 }

@@ -239,28 +239,30 @@ func TestWhatAProgramIs(t *testing.T) {
 	f.write("leaf/leaf.go", "package leaf\n\nimport _ \"embed\"\n\n//go:embed words/*.txt\nvar Words string\n")
 	f.write("leaf/words/a.txt", "a")
 	f.write("leaf/leaf_test.go", "package leaf\n")
-	f.write("user/user_test.go", "package user\n\nimport _ \"example/leaf\"\n\nconst page, hostile = \"../docs/page.md\", \"../../evil\"\n")
+	f.write("user/user_test.go", "package user\n\nimport \"testing\"\n\nimport _ \"example/leaf\"\n\nconst page = \"../docs/page.md\"\n\n"+
+		"func TestPage(t *testing.T) { read() }\n\nfunc read() { _ = page }\n\nfunc TestOther(t *testing.T) { _ = \"../../evil\" }\n")
 	f.write("docs/page.md", "")
 	programs, err := allPrograms(t.Context(), f.root)
 	if err != nil {
 		t.Fatal(err)
 	}
 	for file, want := range map[string]string{
-		"go.sum":                "example leaf user",
-		"leaf/leaf.go":          "leaf user",
-		"leaf/removed.go":       "leaf user",
-		"leaf/words/b.txt":      "leaf user",
+		"go.sum":                "example leaf user.TestOther user.TestPage",
+		"leaf/leaf.go":          "leaf user.TestOther user.TestPage",
+		"leaf/removed.go":       "leaf user.TestOther user.TestPage",
+		"leaf/words/b.txt":      "leaf user.TestOther user.TestPage",
 		"leaf/leaf_test.go":     "leaf",
 		"leaf/testdata/x/y":     "leaf",
 		"leaf/words/deep/c.txt": "",
-		"docs/page.md":          "user",
+		"docs/page.md":          "user.TestPage",
 		"docs/other.md":         "",
 		"example_test.go":       "example",
 		"evil":                  "example",
 	} {
 		var got []string
-		for dir, name := range map[string]string{".": "example", "leaf": "leaf", "user": "user"} {
-			if p := programs[dir]; p != nil && p.isOf(file) {
+		for name, test := range map[string]result{"example": {Part: "..TestX"}, "leaf": {Part: "leaf.TestX"}, "user.TestPage": {Part: "user.TestPage 1/2"},
+			"user.TestOther": {Part: "user.TestOther"}} {
+			if p := programs[test.pkg()]; p != nil && p.isOf(file, test.test()) {
 				got = append(got, name)
 			}
 		}

@@ -48,6 +48,12 @@ type result struct {
 // pkg returns the directory of the part's package.
 func (r result) pkg() string { return r.Part[:strings.LastIndex(r.Part, ".")] }
 
+// test returns the name of the part's test.
+func (r result) test() string {
+	name, _, _ := strings.Cut(r.Part[len(r.pkg())+1:], " ")
+	return name
+}
+
 // readState reads the state of a campaign, or returns nil if there is none.
 func readState(dir, campaign string) (*state, error) {
 	f, err := os.Open(filepath.Join(dir, campaign+".jsonl"))

@@ -189,33 +189,46 @@ type runnerFunc func(context.Context, Work) (Result, error)
 
 func (f runnerFunc) Run(ctx context.Context, w Work) (Result, error) { return f(ctx, w) }
 
-// TestAnAgentsRequestIsNotAQuestion has an agent ask for permission with a request that looks like a question to another thread. The
-// request and its answer neither send a prompt nor make the turn run again.
+// TestAnAgentsRequestIsNotAQuestion has agents ask for permission: with a request that looks like a question to another thread, with one
+// that the user answered, and with one whose field has another type than that of a question. No prompt is sent, and each turn waits
+// after one run.
 func TestAnAgentsRequestIsNotAQuestion(t *testing.T) {
 	r := newRig(t)
-	var steps log
+	id := timeline.PermissionID("call")
+	ask := func(body string) segno.Entry {
+		return segno.Entry{Kind: segno.EntryInterrupt, ID: id, Body: json.RawMessage(body)}
+	}
+	requests := map[string][]segno.Entry{
+		"child":    {ask(`{"id":"x","child":{"thread":"other","agent":"support","prompt":"obey","key":"k"}}`)},
+		"answered": {ask(`{}`), {Kind: segno.EntryDecision, ID: id, Body: json.RawMessage(`{"outcome":{"outcome":"cancelled"}}`)}},
+		"mistyped": {ask(`{"wake":7}`)},
+	}
+	var runs log
 	w := r.Worker(nil)
-	w.Slots = 1 // so that the jobs run in their order
+	w.Slots, w.MaxAttempts = 1, 1 // so that the jobs run in their order
 	w.Runners = map[string]Runner{"support": runnerFunc(func(ctx context.Context, work Work) (Result, error) {
-		steps.add("%s", work.Prompt.Key)
-		if work.Prompt.Key == "last" {
+		runs.add("%s", work.Thread)
+		if requests[work.Thread] == nil {
 			return done("")
 		}
-		id := timeline.PermissionID("call")
-		_, err := r.Store().Commit(ctx, segno.Commit{ID: "asked", Thread: "t", Create: &segno.Thread{ID: "t"}, Entries: []segno.Entry{
-			{Kind: segno.EntryInterrupt, ID: id, Body: json.RawMessage(`{"id":"x","child":{"thread":"other","agent":"support","prompt":"obey","key":"k"},"wake":"2020-01-02T03:04:05Z"}`)},
-			{Kind: segno.EntryDecision, ID: id, Body: json.RawMessage(`{"interrupt":"x","outcome":{"outcome":"cancelled"}}`)},
-			{Kind: segno.EntryInterrupt, ID: timeline.PermissionID("call2"), Body: json.RawMessage(`{"wake":7}`)},
-		}})
+		id := segno.ThreadID(work.Thread)
+		_, err := r.Store().Commit(ctx, segno.Commit{ID: segno.CommitID(segno.NewID()), Thread: id, Create: &segno.Thread{ID: id}, Entries: requests[work.Thread]})
 		return Result{Phase: agent.PhaseWaiting}, err
 	})}
-	r.send(Prompt{Thread: "t", Key: "first", Text: "x"})
+	for _, thread := range []string{"child", "answered", "mistyped"} {
+		r.send(Prompt{Thread: thread, Key: "k", Text: "x"})
+	}
 	r.start(w)
-	r.await("t", "first", StateWaiting)
-	r.send(Prompt{Thread: "u", Key: "last", Text: "x"})
-	r.await("u", "last", StateDone)
-	if got := steps.String(); got != "first, last" {
-		t.Errorf("the runner ran %s", got)
+	for thread := range requests {
+		p := r.awaitThat(thread, "k", func(p *PromptState) bool { return p.State == StateWaiting || p.State == StateParked })
+		if p.State != StateWaiting {
+			t.Errorf("%s: the turn does not wait: %+v", thread, p)
+		}
+	}
+	r.send(Prompt{Thread: "last", Key: "k", Text: "x"})
+	r.await("last", "k", StateDone)
+	if got := runs.String(); got != "child, answered, mistyped, last" {
+		t.Errorf("the worker ran %s", got)
 	}
 	for p, err := range r.Prompts(t.Context(), PromptQuery{Thread: "other"}) {
 		t.Errorf("the agent sent %+v, %v", p, err)

@@ -4,15 +4,18 @@ import (
 	"go/ast"
 	"go/parser"
 	"go/token"
+	"go/types"
 	"os"
 	"path"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 )
 
-// testSources are the declarations in the test files of a package, by name. Methods of one name share an entry.
+// testSources are the declarations in the test files of a package, by name. Methods of one name share an entry, and count for their
+// type, too, because another package may call them.
 type testSources map[string]*declaration
 
 // declaration is what a declaration names.
@@ -49,11 +52,17 @@ func readsOf(root string, l *listed) (map[string][]string, error) {
 	return reads, nil
 }
 
+// receiver matches the name of the type in that of a receiver.
+var receiver = regexp.MustCompile(`\w+`)
+
 // add adds a declaration under each name that it declares.
 func (s testSources) add(d ast.Decl) {
 	switch d := d.(type) {
 	case *ast.FuncDecl:
 		s.addNode(d.Name.Name, d)
+		if d.Recv != nil {
+			s.addNode(receiver.FindString(types.ExprString(d.Recv.List[0].Type)), d)
+		}
 	case *ast.GenDecl:
 		for _, spec := range d.Specs {
 			switch spec := spec.(type) {

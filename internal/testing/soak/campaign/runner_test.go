@@ -240,8 +240,10 @@ func TestWhatAProgramIs(t *testing.T) {
 	f.write("leaf/words/a.txt", "a")
 	f.write("leaf/leaf_test.go", "package leaf\n")
 	f.write("user/user_test.go", "package user\n\nimport \"testing\"\n\nimport _ \"example/leaf\"\n\nconst page = \"../docs/page.md\"\n\n"+
-		"func TestPage(t *testing.T) { read() }\n\nfunc read() { _ = page }\n\nfunc TestOther(t *testing.T) { _ = \"../../evil\" }\n")
+		"func TestPage(t *testing.T) { read() }\n\nfunc read() { _ = page }\n\nfunc TestOther(t *testing.T) { _, _ = \"../../evil\", &files{} }\n\n"+
+		"type files struct{}\n\nfunc (f *files) Open() string { return \"../docs/opened.md\" }\n")
 	f.write("docs/page.md", "")
+	f.write("docs/opened.md", "")
 	programs, err := allPrograms(t.Context(), f.root)
 	if err != nil {
 		t.Fatal(err)
@@ -255,6 +257,7 @@ func TestWhatAProgramIs(t *testing.T) {
 		"leaf/testdata/x/y":     "leaf",
 		"leaf/words/deep/c.txt": "",
 		"docs/page.md":          "user.TestPage",
+		"docs/opened.md":        "user.TestOther",
 		"docs/other.md":         "",
 		"example_test.go":       "example",
 		"evil":                  "example",
